@@ -32,8 +32,8 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.engine.ends import loss_grid
-from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, LetterSource
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, MessageSource
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import Effort, GridTooFine, PrivacyLoss
 from shuffle_accountant.losses.combined.revealed import DilutedLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
@@ -255,9 +255,9 @@ def _clones(loss: PrivacyLoss) -> NumberOfClones | None:
     return NumberOfClones.from_eps0(eps0, decoys=decoys, rate=(1.0 - _LESS) * rate, idle=idle)
 
 
-def _hidden(pair: LetterSource, eps0: float) -> bool:
+def _hidden(pair: MessageSource, eps0: float) -> bool:
     """Whether ``q >= (p0 + p1)/(e^eps0 + 1)``, but for rounding, and no loss is above eps0."""
-    if not isinstance(pair, LetterPair) or eps0 == math.inf:
+    if not isinstance(pair, MessagePair) or eps0 == math.inf:
         return False
     ratio = math.exp(-eps0)
     enough = pair.q * (1.0 + ratio) >= (1.0 - 0.5 * _LESS) * ratio * (pair.p0 + pair.p1)

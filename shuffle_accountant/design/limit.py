@@ -123,9 +123,11 @@ def limit_mu(randomizer: ConcreteRandomizer, users: int) -> float:
     """
     worst = 0.0
     for pair in randomizer.input_pairs():
-        letters = randomizer.letters(pair, Bound.OPTIMISTIC, tail=_TAIL, resolution=_RESOLUTION)
-        squares = (letters.probabilities[0] - letters.probabilities[1]) ** 2
+        (first, second, blanket), _ = randomizer.letters(
+            pair, Bound.OPTIMISTIC, tail=_TAIL, resolution=_RESOLUTION
+        )
+        squares = (first - second) ** 2
         with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(squares > 0.0, squares / letters.blanket, 0.0)
+            terms = np.where(squares > 0.0, squares / blanket, 0.0)
         worst = max(worst, float(terms.sum()))
     return math.sqrt(worst / users)

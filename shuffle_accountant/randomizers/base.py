@@ -22,7 +22,6 @@ __all__ = [
     "ConcreteRandomizer",
     "FiniteRandomizer",
     "FromArguments",
-    "LetterClasses",
     "LocalRandomizer",
     "Mixture",
     "RunsOnData",
@@ -187,26 +186,6 @@ class RunsOnData(ABC):
         """
 
 
-@dataclass(frozen=True, eq=False)
-class LetterClasses:
-    """Classes of messages, with their probabilities from some inputs and in the blanket.
-
-    The messages of a class have the same likelihood ratios between these distributions. Where they
-    do not, because a line was cut into cells, the classes bound the privacy loss of the messages,
-    on a stated side.
-
-    Attributes:
-        probabilities: of each class from each of the inputs asked for, shape (inputs, m).
-        blanket: blanket mass of each class, shape (m,), its sum is the blanket's mass.
-        error: bound on the relative error of all of these, beyond some units in the last place;
-            one number, or one for each class.
-    """
-
-    probabilities: NDArray[np.float64]
-    blanket: NDArray[np.float64]
-    error: float | NDArray[np.float64] = 0.0
-
-
 class ConcreteRandomizer(LocalRandomizer):
     """A randomizer with known distributions of its messages, which therefore has a blanket.
 
@@ -248,8 +227,8 @@ class ConcreteRandomizer(LocalRandomizer):
     @abstractmethod
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> LetterClasses:
-        """Finitely many classes of messages, seen from a pair of inputs and from the blanket.
+    ) -> tuple[NDArray[np.float64], float | NDArray[np.float64]]:
+        """Finitely many messages that bound the true ones on one side, for a pair of inputs.
 
         Args:
             inputs: the target's input under the dataset X, and under its neighbour X'.
@@ -257,6 +236,11 @@ class ConcreteRandomizer(LocalRandomizer):
                 most as much (OPTIMISTIC).
             tail: probability mass that may be given away (PESSIMISTIC) or ignored, > 0.
             resolution: about the square of a class's range of log-likelihood ratios, > 0.
+
+        Returns:
+            The probabilities of each message from the two inputs and in the blanket, shape (3, m),
+            the blanket's adding up to its mass; and a bound on their relative error beyond some
+            units in the last place, one number or one for each message.
         """
 
 
@@ -304,27 +288,31 @@ class FiniteRandomizer(ConcreteRandomizer):
         return True
 
     @abstractmethod
-    def classes(self, inputs: Sequence[int]) -> LetterClasses:
-        """Messages grouped by their likelihood ratios between the given inputs and the blanket.
+    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
+        """Probabilities of messages, those of equal likelihood ratios added up.
 
         Args:
             inputs: inputs, usually two or three; they may repeat.
+
+        Returns:
+            A row for each input and a last one for the blanket, which adds up to its mass; shape
+            ``(len(inputs) + 1, m)``.
         """
 
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> LetterClasses:
+    ) -> tuple[NDArray[np.float64], float | NDArray[np.float64]]:
         """The classes of messages themselves, on either side."""
-        return self.classes(inputs)
+        return self.classes(inputs), 0.0
 
     def matrix(self) -> NDArray[np.float64]:
         """Channel matrix of all inputs, as informative as the messages; a row for each input."""
-        return self.classes(range(self.inputs)).probabilities
+        return self.classes(range(self.inputs))[:-1]
 
     @property
     def blanket_mass(self) -> float:
         """Probability, in [0, 1], that a message is a draw from the blanket."""
-        return min(math.fsum(self.classes((0,)).blanket.tolist()), 1.0)
+        return min(math.fsum(self.classes((0,))[-1].tolist()), 1.0)
 
     def datasets(self) -> tuple[tuple[int, int, int], ...]:
         """Ordered triples (x0, x1, others) that represent all: the target's two values, x0 and x1

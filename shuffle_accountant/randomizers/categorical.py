@@ -16,7 +16,6 @@ from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     FromArguments,
-    LetterClasses,
     RunsOnData,
     YesCounts,
     distinct_inputs,
@@ -138,7 +137,7 @@ class BitRandomizer(CategoricalRandomizer):
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         """Probability that a message says yes to all categories, given yes to those asked for."""
 
-    def classes(self, inputs: Sequence[int]) -> LetterClasses:
+    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
         """Messages grouped by their bits at the inputs asked for, 2^m classes and at most one more.
 
         Args:
@@ -157,7 +156,7 @@ class BitRandomizer(CategoricalRandomizer):
         probabilities = np.column_stack([probabilities, np.full(len(asked), unanimous)])
         blanket = np.append(blanket, unanimous)
         sent = np.any(probabilities > 0.0, axis=0)
-        return LetterClasses(probabilities[rows][:, sent], blanket[sent])
+        return np.vstack([probabilities[rows], blanket])[:, sent]
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -16,7 +16,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import log_ratio_above
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
-    LetterClasses,
     RunsOnData,
     distinct_inputs,
     require_fields,
@@ -89,7 +88,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
         """Probability that a message is a draw from the blanket: the sum of the columns' minima."""
         return min(math.fsum(self.channel.min(axis=0).tolist()), 1.0)
 
-    def classes(self, inputs: Sequence[int]) -> LetterClasses:
+    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
         """The columns at the inputs asked for, equal ones together.
 
         Columns that are proportional but not equal stay apart.
@@ -102,7 +101,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
         columns = columns[:, np.any(columns > 0.0, axis=0)]
         columns, count = np.unique(columns, axis=1, return_counts=True)
         columns = columns * count
-        return LetterClasses(columns[:-1][rows], columns[-1])
+        return np.vstack([columns[:-1][rows], columns[-1]])
 
     @cached_property
     def symmetric(self) -> bool:

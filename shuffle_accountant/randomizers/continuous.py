@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound
-from shuffle_accountant.randomizers.base import ConcreteRandomizer, LetterClasses, RunsOnData
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, RunsOnData
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
 
@@ -106,7 +106,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
 
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> LetterClasses:
+    ) -> tuple[Array, Array | float]:
         """Classes of messages: cells of equal width in the log-likelihood ratio, from the crossing.
 
         Args:
@@ -125,7 +125,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         # messages of a half are as likely from the other input as from the blanket
         below = np.arange(p.size) < halves[0][0].size
         rows = [np.where(below == (x == 0), p, q) for x in inputs]
-        return LetterClasses(np.stack(rows), q, error)
+        return np.stack([*rows, q]), error
 
     def cell_edges(self, likelier: int, *, tail: float, resolution: float) -> Array:
         """Edges of cells of the messages that are likelier from one input than from the other.

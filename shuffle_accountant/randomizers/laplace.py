@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound, exponential, roundings
-from shuffle_accountant.randomizers.base import FromArguments, LetterClasses
+from shuffle_accountant.randomizers.base import FromArguments
 from shuffle_accountant.randomizers.checks import generator, unit_values
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
@@ -109,7 +109,7 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
 
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> LetterClasses:
+    ) -> tuple[Array, float]:
         """Cells of equal width in the logarithm of the ratio, in closed form.
 
         With E = e^eps0 the blanket's density is ``(eps0/2) e^(-eps0 max(|y|, |1-y|))``. Messages
@@ -139,7 +139,7 @@ class LaplaceRandomizer(FromArguments, ContinuousRandomizer):
         # messages beyond 0
         q, p = np.append(q, 0.5 * math.exp(-eps0)), np.append(p, 0.5)
         rows = np.stack([np.concatenate([p, q]), np.concatenate([q, p])])
-        return LetterClasses(rows[list(inputs)], np.concatenate([q, q]))
+        return np.vstack([rows[list(inputs)], np.concatenate([q, q])]), 0.0
 
     def checked_input(self, *, target: object) -> float:
         """An input of a target: any number in [0, 1]."""

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.base import (
-    LetterClasses,
     Mixture,
     distinct_inputs,
     require_fields,
@@ -125,7 +124,7 @@ class RandomizedResponse(CategoricalRandomizer):
         """Probability that a message is a draw from the blanket: gamma."""
         return self.gamma
 
-    def classes(self, inputs: Sequence[int]) -> LetterClasses:
+    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
         """Each input asked for is a message of its own, all other messages are one class.
 
         Args:
@@ -138,7 +137,7 @@ class RandomizedResponse(CategoricalRandomizer):
         probabilities = np.tile(blanket, (count, 1))
         np.fill_diagonal(probabilities, self.keep_probability)
         sent = np.any(probabilities > 0.0, axis=0)
-        return LetterClasses(probabilities[rows][:, sent], blanket[sent])
+        return np.vstack([probabilities[rows], blanket])[:, sent]
 
     def randomize(
         self, values: ArrayLike, rng: np.random.Generator | None = None

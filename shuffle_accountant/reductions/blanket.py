@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
@@ -27,7 +27,6 @@ from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
-    LetterClasses,
     Mixture,
 )
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
@@ -61,14 +60,13 @@ class InputPair:
         """The pair with the datasets exchanged."""
         return InputPair(self.randomizer, (self.inputs[1], self.inputs[0]))
 
-    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> MessagePair:
         """Letters that bound the pair on a side, with what is uncertain about them."""
-        found = self.randomizer.letters(
+        (first, second, shared), error = self.randomizer.letters(
             self.inputs, side, tail=effort.tail, resolution=effort.resolution
         )
-        off = np.asarray(found.error) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
-        first, second = found.probabilities
-        return _among_blanks(first * (1.0 + off), second * (1.0 - off), _blanket(found, off))
+        off = np.asarray(error) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
+        return _among_blanks(first * (1.0 + off), second * (1.0 - off), _blanket(shared, off))
 
 
 def blanket(randomizer: ConcreteRandomizer, users: int) -> Reduction:
@@ -107,7 +105,7 @@ def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
         others = (Decoys(users - 1, gamma, truthful),)
         loss = BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, eps0, others))
     else:
-        pair = LetterPair(np.array(p0), np.array(p1), np.array(q), eps0)
+        pair = MessagePair(np.array(p0), np.array(p1), np.array(q), eps0)
         loss = BlanketLoss((pair,), users, pair.deviation(users), eps0)
     return Reduction("blanket", TargetAmongDecoys(p0=p0, p1=p1, q=q, n=users), loss)
 
@@ -115,9 +113,8 @@ def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
 def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:
     pairs = []
     for inputs in randomizer.input_pairs():
-        classes = randomizer.classes(inputs)
-        first, second = classes.probabilities
-        pairs.append(_among_blanks(first, second, classes.blanket, randomizer.eps0))
+        first, second, shared = randomizer.classes(inputs)
+        pairs.append(_among_blanks(first, second, shared, randomizer.eps0))
     worst = max(pairs, key=lambda pair: pair.spread)
     decoys = TargetAmongDecoys(
         p0=tuple(worst.p0.tolist()),
@@ -154,24 +151,24 @@ def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
     return Reduction("blanket", decoys, BlanketLoss(every, users, deviation, randomizer.eps0))
 
 
-def _among_blanks(p0: Array, p1: Array, blanket: Array, eps0: float = math.inf) -> LetterPair:
+def _among_blanks(p0: Array, p1: Array, blanket: Array, eps0: float = math.inf) -> MessagePair:
     """The pair among decoys that send the blanket, or else a blank."""
     # rounded once, so that its relative error is that of the blanket's masses
     blank = max(math.fsum([1.0, *(-blanket).tolist()]), 0.0)
-    return LetterPair(np.append(p0, 0.0), np.append(p1, 0.0), np.append(blanket, blank), eps0)
+    return MessagePair(np.append(p0, 0.0), np.append(p1, 0.0), np.append(blanket, blank), eps0)
 
 
-def _blanket(found: LetterClasses, off: Array) -> Array:
+def _blanket(shared: Array, off: Array) -> Array:
     """The blanket's masses, rounded by their relative error.
 
     A smaller blanket hides less: blanks can be turned into messages afterwards. A larger one must
     leave no less than nothing for the blank; if it cannot, there is all but no blank to begin with.
     """
-    rounded = found.blanket * (1.0 - off)
-    return rounded if math.fsum(rounded.tolist()) <= 1.0 else found.blanket
+    rounded = shared * (1.0 - off)
+    return rounded if math.fsum(rounded.tolist()) <= 1.0 else shared
 
 
-def _binary(pair: LetterPair, users: int, eps0: float) -> NumberOfClones | None:
+def _binary(pair: MessagePair, users: int, eps0: float) -> NumberOfClones | None:
     """The number of clones, if the letters are two mirrored ones and a blank: then they are clones.
 
     Probabilities computed from eps0 are off by a unit in their last place each, which for a small

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
@@ -131,15 +131,14 @@ def _honest(groups: list[Decoys], colluding: int) -> tuple[Decoys, ...]:
 
 def _candidates(
     every: list[tuple[LocalRandomizer, int]],
-) -> Iterator[tuple[tuple[LetterPair, ...], list[Decoys]]]:
+) -> Iterator[tuple[tuple[MessagePair, ...], list[Decoys]]]:
     """Pairs of the target's inputs among draws of a law, and each group's chance to be one."""
     target = every[0][0]
     if target.kind == "subset-selection":
         assert isinstance(target, FiniteRandomizer)  # whoever calls has looked
-        classes = target.classes((0, 1))
-        first, second = classes.probabilities
-        law = classes.blanket / math.fsum(classes.blanket.tolist())
-        pair = LetterPair(first, second, law, target.eps0)
+        first, second, shared = target.classes((0, 1))
+        law = shared / math.fsum(shared.tolist())
+        pair = MessagePair(first, second, law, target.eps0)
         groups = [
             _decoys(count, one.blanket_mass)
             for one, count in every
@@ -164,9 +163,9 @@ def _candidates(
         yield _pairs(matrices[0], law, target.eps0), [_decoys(count, 0.0) for _, count in every]
 
 
-def _pairs(matrix: Array, law: Array, eps0: float) -> tuple[LetterPair, ...]:
+def _pairs(matrix: Array, law: Array, eps0: float) -> tuple[MessagePair, ...]:
     rows = range(len(matrix))
-    pairs = (LetterPair(matrix[a], matrix[b], law, eps0) for a in rows for b in rows if a != b)
+    pairs = (MessagePair(matrix[a], matrix[b], law, eps0) for a in rows for b in rows if a != b)
     return tuple(dict.fromkeys(pairs))
 
 
@@ -200,7 +199,7 @@ class _AmongDraws:
         groups: the others, with their chances to be draws.
     """
 
-    pairs: tuple[LetterPair, ...]
+    pairs: tuple[MessagePair, ...]
     eps0: float
     groups: tuple[Decoys, ...]
 

@@ -18,7 +18,7 @@ from functools import partial
 import numpy as np
 
 from shuffle_accountant.losses.alphabets.blanket import most_distinguishable
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import by_side, share_of
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
@@ -88,15 +88,15 @@ def dataset_losses(
 
 def _pairs(
     randomizer: FiniteRandomizer, users: int, population: int
-) -> dict[LetterPair, tuple[int, int, int]]:
+) -> dict[MessagePair, tuple[int, int, int]]:
     """The datasets by their pairs of laws; another user takes the target's place if not drawn."""
-    pairs: dict[LetterPair, tuple[int, int, int]] = {}
+    pairs: dict[MessagePair, tuple[int, int, int]] = {}
     for triple in randomizer.datasets():
-        first, second, others = randomizer.classes(triple).probabilities
+        first, second, others, _ = randomizer.classes(triple)
         if users < population:
             drawn, idle = users / population, (population - users) / population
             first, second = (_mixture(drawn, law, idle, others) for law in (first, second))
-        letters = LetterPair(np.array(first), np.array(second), others, randomizer.eps0)
+        letters = MessagePair(np.array(first), np.array(second), others, randomizer.eps0)
         pairs.setdefault(letters, triple)
     return pairs
 

@@ -21,7 +21,7 @@ from typing import ClassVar
 import numpy as np
 
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
-from shuffle_accountant.losses.alphabets.letters import LetterPair, LetterSource
+from shuffle_accountant.losses.alphabets.letters import MessagePair, MessageSource
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
@@ -84,7 +84,7 @@ def participation(
     return ParticipationPair(name, RandomUsersLoss(pairs, source, listed, most))
 
 
-def _letters(inner: DominatingPair, eps0: float) -> tuple[LetterSource, ...]:
+def _letters(inner: DominatingPair, eps0: float) -> tuple[MessageSource, ...]:
     """The target's pairs of inputs in letters that do not depend on the number of users, if any."""
     if not isinstance(inner, Reduction):
         return ()
@@ -93,7 +93,7 @@ def _letters(inner: DominatingPair, eps0: float) -> tuple[LetterSource, ...]:
     if isinstance(inner.loss, BinaryLoss) and isinstance(inner.decoys, TargetAmongDecoys):
         decoys = inner.decoys  # two letters that mirror one another, so one order stands for both
         p0, p1, q = (np.array(row) for row in (decoys.p0, decoys.p1, decoys.q))
-        return (LetterPair(p0, p1, q, eps0),)
+        return (MessagePair(p0, p1, q, eps0),)
     return ()
 
 

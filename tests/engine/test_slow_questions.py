@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.alphabets.letters import LetterPair, far_bounds, lone_message
+from shuffle_accountant.losses.alphabets.letters import MessagePair, far_bounds, lone_message
 from shuffle_accountant.losses.alphabets.profiles import _by_moments
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import Bound
@@ -113,7 +113,7 @@ def test_answers_are_no_wider_than_they_were(name: str, width: float) -> None:
 
 
 # ------------------------------------------------------------ bounds from single messages, exactly
-def divergence(pair: LetterPair, users: int, epsilon: float) -> mpmath.mpf:
+def divergence(pair: MessagePair, users: int, epsilon: float) -> mpmath.mpf:
     """``E[(mean of r0 - alpha r1)_+]`` over all multisets of messages, with 60 digits."""
     p0, p1, q = ([mpmath.mpf(x) for x in row.tolist()] for row in (pair.p0, pair.p1, pair.q))
     alpha, total = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(0)
@@ -135,7 +135,7 @@ def test_bounds_from_single_messages_enclose_the_sum_over_multisets() -> None:
         p0, p1 = rng.dirichlet(np.full(letters, 0.3), 2)
         q = 0.5 * np.minimum(p0, p1) + 1e-9 * rng.random(letters)
         p0, p1, q = np.append(p0, 0.0), np.append(p1, 0.0), np.append(q, 1.0 - q.sum())
-        pair = LetterPair(p0, p1, q).settled(Bound.PESSIMISTIC, users)
+        pair = MessagePair(p0, p1, q).settled(Bound.PESSIMISTIC, users)
         with mpmath.workdps(60):
             for epsilon in (0.0, 0.1, 1.0, 3.0, 6.0, 9.0, 14.0, 30.0):
                 truth = divergence(pair, users, epsilon)

@@ -14,7 +14,7 @@ from oracles.precision import MP, exact
 import shuffle_accountant as sa
 from shuffle_accountant.losses.alphabets import profiles
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
-from shuffle_accountant.losses.alphabets.letters import LetterPair, gains
+from shuffle_accountant.losses.alphabets.letters import MessagePair, gains
 from shuffle_accountant.losses.alphabets.profiles import OrderedMessages, divergence_bounds
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
@@ -27,8 +27,8 @@ ROUND_OFF = 1e-11
 EFFORT = Effort(tail=1e-30, resolution=1e-5)
 
 
-def pair_of(p0: list[float], p1: list[float], q: list[float]) -> LetterPair:
-    return LetterPair(np.array(p0), np.array(p1), np.array(q))
+def pair_of(p0: list[float], p1: list[float], q: list[float]) -> MessagePair:
+    return MessagePair(np.array(p0), np.array(p1), np.array(q))
 
 
 PAIRS = {
@@ -47,7 +47,7 @@ UNEVEN = pair_of([0.3, 0.6999, 1e-4], [0.6, 0.3999, 1e-4], [0.3, 0.7 - 1e-13, 1e
 SMALL = [0.0, 5e-324, 1e-320, 1e-300, 1e-291, 1e-200, 1e-151]
 
 
-def small_letters(seed: int) -> LetterPair:
+def small_letters(seed: int) -> MessagePair:
     """Some entries far below all that relative errors are known of."""
     rng = np.random.default_rng(seed)
     rows = rng.dirichlet(np.ones(3), size=3)
@@ -55,7 +55,7 @@ def small_letters(seed: int) -> LetterPair:
         tiny = rng.random(3) < 0.4
         row[tiny] = rng.choice(SMALL, size=int(tiny.sum()))
     rows[2, 0] = 1.0 - rows[2, 1:].sum()
-    return LetterPair(*rows)
+    return MessagePair(*rows)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -95,7 +95,7 @@ def test_gains_of_sums_of_many_terms(terms: int, side: Bound) -> None:
             assert exact(value) >= truth if side is Bound.PESSIMISTIC else exact(value) <= truth
 
 
-def bounds(pair: LetterPair, users: int, epsilon: float) -> tuple[float, float, Way]:
+def bounds(pair: MessagePair, users: int, epsilon: float) -> tuple[float, float, Way]:
     return divergence_bounds((pair,), users, epsilon, EFFORT)
 
 

@@ -15,7 +15,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.lattice.profile import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.mixed_profiles import ranges_of
 from shuffle_accountant.losses.alphabets.profiles import Profile, profile_table
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
@@ -27,7 +27,7 @@ ROUGH = Effort(tail=1e-13, resolution=5e-3, many=True, shared=True)
 
 
 def shared_profile(
-    pairs: tuple[LetterPair, ...], users: int, losses: Array, effort: Effort
+    pairs: tuple[MessagePair, ...], users: int, losses: Array, effort: Effort
 ) -> Profile:
     """From the table of all numbers of messages in the range."""
     return profile_table(pairs, users_range(users), losses.tobytes(), effort).profile(users)

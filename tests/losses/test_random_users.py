@@ -16,7 +16,7 @@ from oracles.letter_pairs import Truth, closed, exposure, profile_of
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.alphabets import random_users
-from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
+from shuffle_accountant.losses.alphabets.letters import MessagePair, multisets
 from shuffle_accountant.losses.alphabets.mixed_profiles import (
     MixedProfiles,
     RangeProfiles,
@@ -42,7 +42,7 @@ CACHES = (
 class ExactTable:
     """In place of tables: sums over all histograms, and the events where each alpha wins."""
 
-    pairs: tuple[LetterPair, ...]
+    pairs: tuple[MessagePair, ...]
     users: tuple[int, int]
     losses: bytes
     effort: Effort
@@ -223,7 +223,7 @@ def test_what_alpha_to_infinity_leaves(side: Bound) -> None:
 
 def test_numbers_that_differ_at_infinity_are_asked_one_by_one() -> None:
     """Where all messages are the one letter that the second value never sends, all is known."""
-    pair = LetterPair(np.array([0.6, 0.4]), np.array([0.0, 1.0]), np.array([0.3, 0.7]))
+    pair = MessagePair(np.array([0.6, 0.4]), np.array([0.0, 1.0]), np.array([0.3, 0.7]))
     nothing: Any = Nothing(math.inf, 1.0)
     pairs = (pair, pair.reversed)
     few = tuple(Sample(0.5, users, 0.5) for users in (3, 4))

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import Array, PldAtoms
-from shuffle_accountant.losses.alphabets.letters import LetterPair, multisets
+from shuffle_accountant.losses.alphabets.letters import MessagePair, multisets
 
 
-def pair_of(rows: Array, kept: float = 1.0) -> LetterPair:
+def pair_of(rows: Array, kept: float = 1.0) -> MessagePair:
     """The blanket pair of two rows of a channel, or a smaller blanket."""
     shared = kept * rows.min(axis=0)
     blank = max(1.0 - math.fsum(shared), 0.0)
-    return LetterPair(np.append(rows[0], 0.0), np.append(rows[1], 0.0), np.append(shared, blank))
+    return MessagePair(np.append(rows[0], 0.0), np.append(rows[1], 0.0), np.append(shared, blank))
 
 
 def random_rows(rng: np.random.Generator, inputs: int = 2) -> Array:
@@ -38,7 +38,7 @@ def random_rows(rng: np.random.Generator, inputs: int = 2) -> Array:
     return np.asarray(rows / rows.sum(axis=1, keepdims=True))
 
 
-def exposure(pair: LetterPair, excess: float) -> float:
+def exposure(pair: MessagePair, excess: float) -> float:
     """What letters that decoys never send add."""
     p0, p1, _ = pair.scarce
     if excess == math.inf:
@@ -50,7 +50,7 @@ def exposure(pair: LetterPair, excess: float) -> float:
 class Truth:
     """The sum over all multisets, with a bound of its own rounding."""
 
-    pair: LetterPair
+    pair: MessagePair
     users: int
 
     def decoyed(self, excess: float) -> tuple[float, float]:
@@ -74,12 +74,12 @@ def users_for(rng: np.random.Generator, letters: int) -> int:
     return users
 
 
-def closed(rows: Array, kept: float = 1.0) -> list[LetterPair]:
+def closed(rows: Array, kept: float = 1.0) -> list[MessagePair]:
     """All ordered pairs of inputs of a channel."""
     shared = kept * rows.min(axis=0)
     blank = max(1.0 - math.fsum(shared), 0.0)
     return [
-        LetterPair(np.append(rows[i], 0.0), np.append(rows[j], 0.0), np.append(shared, blank))
+        MessagePair(np.append(rows[i], 0.0), np.append(rows[j], 0.0), np.append(shared, blank))
         for i, j in itertools.permutations(range(rows.shape[0]), 2)
     ]
 

@@ -92,8 +92,8 @@ def test_classes_are_the_channel(randomizer: FiniteRandomizer) -> None:
     columns = columns_of(randomizer)
     for inputs in some_inputs(randomizer.inputs):
         classes = randomizer.classes(inputs)
-        assert classes.probabilities.shape == (len(inputs), classes.blanket.size)
-        messages = np.vstack([classes.probabilities, classes.blanket]).T.tolist()
+        assert classes.shape[0] == len(inputs) + 1
+        messages = classes.T.tolist()
         assert same(grouped(messages), listed(columns, inputs)), inputs
 
 
@@ -220,16 +220,16 @@ def test_ends_of_the_range() -> None:
 def test_many_categories_cost_no_more_than_few() -> None:
     randomizer = RandomizedResponse(categories=2**53, eps0=30.0)
     classes = randomizer.classes((0, 2**53 - 1, 7))
-    assert classes.blanket.size == 4
-    for row in classes.probabilities:
+    assert classes[-1].size == 4
+    for row in classes[:-1]:
         assert math.fsum(row) == pytest.approx(1.0, rel=FEW_ULPS)
-    assert math.fsum(classes.blanket) == pytest.approx(randomizer.gamma, rel=FEW_ULPS)
+    assert math.fsum(classes[-1]) == pytest.approx(randomizer.gamma, rel=FEW_ULPS)
     values = np.full(1000, 2**53 - 1)
     messages = randomizer.randomize(values, np.random.default_rng(0))
     assert messages.min() >= 0
     assert messages.max() == 2**53 - 1
     # two inputs and no others
-    assert BinaryRandomizedResponse(eps0=1.0).classes((0, 1)).blanket.size == 2
+    assert BinaryRandomizedResponse(eps0=1.0).classes((0, 1))[-1].size == 2
 
 
 def test_binary_randomized_response_is_randomized_response() -> None:
@@ -259,9 +259,9 @@ def test_equal_columns_share_a_class() -> None:
     k = 300
     table = np.full((k, k), 0.5 / (k - 1)) + np.eye(k) * (0.5 - 0.5 / (k - 1))
     classes = DiscreteRandomizer(table).classes((3, 5))
-    assert classes.blanket.size == 3
-    assert classes.probabilities.sum(axis=1) == pytest.approx([1.0, 1.0], rel=1e-14)
-    assert classes.blanket.max() == pytest.approx((k - 2) * 0.5 / (k - 1), rel=1e-14)
+    assert classes[-1].size == 3
+    assert classes[:-1].sum(axis=1) == pytest.approx([1.0, 1.0], rel=1e-14)
+    assert classes[-1].max() == pytest.approx((k - 2) * 0.5 / (k - 1), rel=1e-14)
 
 
 def test_channels_of_extreme_ratios() -> None:

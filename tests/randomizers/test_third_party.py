@@ -491,16 +491,16 @@ def test_logistic_between_its_letters():
     """Quadrature of E(l - t)_+ lies between the two sides, for one alpha and several t."""
     alpha = 1.2
     for side, sign in ((Bound.PESSIMISTIC, 1.0), (Bound.OPTIMISTIC, -1.0)):
-        found = LOGISTIC.letters((0, 1), side, tail=1e-12, resolution=1e-4)
-        p0, p1 = found.probabilities
-        heard = found.blanket > 0.0
+        found, _ = LOGISTIC.letters((0, 1), side, tail=1e-12, resolution=1e-4)
+        p0, p1, shared = found
+        heard = shared > 0.0
         for t in (-1.0, -0.2, 0.0, 0.3, 1.0):
 
             def excess(y, t=t):
                 low = min(density(0, y), density(1, y))
                 return density(0, y) - alpha * density(1, y) - t * low
 
-            mine = float(np.sum(np.maximum(p0 - alpha * p1 - t * found.blanket, 0.0)[heard]))
+            mine = float(np.sum(np.maximum(p0 - alpha * p1 - t * shared, 0.0)[heard]))
             mine += float(np.sum(np.maximum(p0 - alpha * p1, 0.0)[~heard]))
             # of the quadrature
             assert sign * (mine - positive_part(excess)) >= -1e-11

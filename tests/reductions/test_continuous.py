@@ -13,8 +13,8 @@ from oracles.containment import assert_contains, assert_narrow, assert_narrow_ta
 from oracles.precision import exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.alphabets.blanket import LetterSource
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.blanket import MessageSource
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.blanket import InputPair
@@ -241,7 +241,7 @@ def test_pairs_without_positive_letters_have_no_divergence(eps0: float) -> None:
 # Letters
 
 
-def letters_excess(pair: LetterPair, alpha: float, t: float) -> float:
+def letters_excess(pair: MessagePair, alpha: float, t: float) -> float:
     """``E(l - t)_+`` of letters; those that no decoy sends add what they give away."""
     r0, r1, q = pair.decoyed
     terms = q * np.maximum(r0 - alpha * r1 - t, 0.0)
@@ -250,7 +250,7 @@ def letters_excess(pair: LetterPair, alpha: float, t: float) -> float:
 
 
 def check_letters(
-    source: LetterSource, alpha: float, values: list[tuple[float, float]], effort: Effort
+    source: MessageSource, alpha: float, values: list[tuple[float, float]], effort: Effort
 ) -> None:
     upper, lower = (source.letters(side, effort) for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC))
     for t, truth in values:

@@ -22,7 +22,7 @@ def test_mixtures_are_good_to_a_few_units_in_the_last_place(
     randomizer = sa.RandomizedResponse(categories=4, eps0=eps0)
     drawn = Fraction(users, population)
     for loss, triple in dataset_losses(randomizer, users, population).items():
-        *laws, others = randomizer.classes(triple).probabilities.tolist()
+        *laws, others = randomizer.classes(triple)[:-1].tolist()
         for law, mixed in zip(laws, (loss.pair.p0, loss.pair.p1), strict=True):
             for own, other, found in zip(law, others, mixed.tolist(), strict=True):
                 exact = drawn * Fraction(own) + (1 - drawn) * Fraction(other)

@@ -15,7 +15,7 @@ from oracles import one_round
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.combined.mixture import Part
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
@@ -81,7 +81,7 @@ def test_mirrored_letters_have_the_parameter_itself() -> None:
         p = math.exp(eps0) / (1.0 + math.exp(eps0))
         first, second = np.array([p, 1.0 - p, 0.0]), np.array([1.0 - p, p, 0.0])
         blanket = np.array([1.0 - p, 1.0 - p, 2.0 * p - 1.0])
-        letters = LetterPair(first, second, blanket, eps0)
+        letters = MessagePair(first, second, blanket, eps0)
         number = _binary(letters, 30, eps0)
         assert number is not None
         assert number.largest == eps0
@@ -124,16 +124,14 @@ def test_fractions_of_a_population(side: Bound) -> None:
 @SIDES
 def test_uncertain_letters_are_moved_apart(side: Bound) -> None:
     """Letters of the target's two laws, and the blanket's: each by its error, the worse way."""
-    first, second = np.array([0.5, 0.25]), np.array([0.25, 0.5])
-    known = SimpleNamespace(
-        probabilities=(first, second), blanket=np.array([0.25, 0.125]), error=2.0**-7
-    )
+    first, second, shared = np.array([[0.5, 0.25], [0.25, 0.5], [0.25, 0.125]])
+    known = np.array([first, second, shared]), 2.0**-7
     randomizer = SimpleNamespace(letters=lambda inputs, side, tail, resolution: known)
     letters = InputPair(randomizer, (0, 1)).letters(side, EXACT)  # type: ignore[arg-type]
     off = 2.0**-7 if side is Bound.PESSIMISTIC else -(2.0**-7)
     assert letters.p0.tolist() == [*(first * (1.0 + off)).tolist(), 0.0]
     assert letters.p1.tolist() == [*(second * (1.0 - off)).tolist(), 0.0]
-    assert letters.q[:2].tolist() == (known.blanket * (1.0 - off)).tolist()
+    assert letters.q[:2].tolist() == (shared * (1.0 - off)).tolist()
     assert math.fsum(letters.q.tolist()) == 1.0
 
 
@@ -156,7 +154,9 @@ def check_law(
 @pytest.mark.parametrize("resolution", [0.0, 0.5])
 @pytest.mark.parametrize("tail", [0.3, 1e-15])
 def test_numbers_of_draws(tail: float, resolution: float, side: Bound) -> None:
-    target = LetterPair(np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), np.full(3, 1 / 3))
+    target = MessagePair(
+        np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), np.full(3, 1 / 3)
+    )
     groups = Decoys(12, 0.25, 0.75), Decoys(5, 0.5, 0.5)
     source = _AmongDraws((target,), 1.0, groups)
     found, missing = source.parts(side, Effort(tail, resolution))

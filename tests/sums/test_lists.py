@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
 
 
-def pair_of(rare: float, telling: float) -> tuple[LetterPair, list[list[Fraction]]]:
+def pair_of(rare: float, telling: float) -> tuple[MessagePair, list[list[Fraction]]]:
     """Three letters of which two are seldom sent by decoys; all numbers are doubles."""
     q = [1.0 - 2.0 * rare, rare, rare]
     rows = [[1.0 - telling - rare, telling, rare], [1.0 - telling - rare, rare, telling]]
-    pair = LetterPair(np.array(rows[0]), np.array(rows[1]), np.array(q), math.inf)
+    pair = MessagePair(np.array(rows[0]), np.array(rows[1]), np.array(q), math.inf)
     return pair, [[Fraction(x) for x in row] for row in (*rows, q)]
 
 
@@ -105,7 +105,7 @@ def test_too_many_are_not_listed() -> None:
 def test_one_letter_alone(users: int) -> None:
     """Decoys send nothing but a blank, which says little about the target: delta in fractions."""
     p0, p1 = 0.625, 0.375
-    pair = LetterPair(
+    pair = MessagePair(
         np.array([p0, 1 - p0]), np.array([p1, 1 - p1]), np.array([0.0, 1.0]), math.inf
     )
     listed = likely_histograms(*pair.decoyed, users, 1e-12)

@@ -20,7 +20,7 @@ from oracles.precision import exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Bound
 from shuffle_accountant.sums import nodes as module
@@ -32,11 +32,11 @@ from shuffle_accountant.sums.question import Ends, MessageRows
 
 fixed = settings(derandomize=True, deadline=None, max_examples=100)
 
-THREE = LetterPair(np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.6, 0.1]), np.array([0.3, 0.3, 0.4]))
+THREE = MessagePair(np.array([0.6, 0.3, 0.1]), np.array([0.3, 0.6, 0.1]), np.array([0.3, 0.3, 0.4]))
 
 
 def tabled(
-    pair: LetterPair, users: tuple[int, int], excess: Array, width: float, **more: Any
+    pair: MessagePair, users: tuple[int, int], excess: Array, width: float, **more: Any
 ) -> NodeTable:
     rows = MessageRows.of(pair.decoyed, excess)
     return node_table(rows, users, np.full(excess.size, width), **more)
@@ -84,7 +84,7 @@ def test_random_messages_contain_the_truth(pairs: int) -> None:
     assert answered > 0.98 * asked
 
 
-def with_a_rare_message(seed: int) -> LetterPair:
+def with_a_rare_message(seed: int) -> MessagePair:
     """Three messages, and two that mirror one another, are hardly sent, and have large ratios."""
     rng = np.random.default_rng(seed)
     p, p_prime = 0.6 * rng.dirichlet(np.ones(3), size=2) + 0.4 / 3.0
@@ -92,7 +92,7 @@ def with_a_rare_message(seed: int) -> LetterPair:
     rows = [np.append(row, [ratio * rare, rare]) for row in (p, p_prime)]
     rows[1][3:] = rows[1][3:][::-1]
     q = np.append(np.minimum(p, p_prime), [rare, rare])
-    return LetterPair(*(row / row.sum() for row in rows), np.append(q, 0.0)[:5] / (1.0 + q.sum()))
+    return MessagePair(*(row / row.sum() for row in rows), np.append(q, 0.0)[:5] / (1.0 + q.sum()))
 
 
 def test_rare_messages_far_above_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -290,7 +290,7 @@ def test_far_tails_of_uneven_messages() -> None:
 
 def test_rows_of_several_message_spaces_answer_like_each() -> None:
     """Padded with messages that nobody sends."""
-    two = LetterPair(np.array([0.7, 0.3]), np.array([0.4, 0.6]), np.array([0.5, 0.5]))
+    two = MessagePair(np.array([0.7, 0.3]), np.array([0.4, 0.6]), np.array([0.5, 0.5]))
     stacked = np.zeros((3, 2, 3))
     for i, pair in enumerate((THREE, two)):
         for row, column in enumerate(pair.decoyed):
@@ -350,7 +350,7 @@ def test_nodes_sum_up_what_is_not_listed(histograms: int, monkeypatch: pytest.Mo
         rows = rng.dirichlet(np.full(4, 0.4), size=2)
         rare = 0.12 * (0.02 + rng.dirichlet(np.ones(3)))
         q = np.append(1.0 - rare.sum(), rare)
-        pair = LetterPair(0.2 * q + 0.8 * rows[0], 0.2 * q + 0.8 * rows[1], q)
+        pair = MessagePair(0.2 * q + 0.8 * rows[0], 0.2 * q + 0.8 * rows[1], q)
         users = int(rng.integers(8, 30))
         excess = np.expm1(np.array([0.0, 0.2, 0.6, 1.2]))
         table = tabled(pair, (users, users), excess, 1e-3)
@@ -373,7 +373,7 @@ def test_unlisted_sums_that_are_off_by_all_that_is_stated(
         rng = np.random.default_rng(seed)
         q = np.array([0.94, 0.04, 0.02])
         rows = 0.3 * q + 0.7 * rng.dirichlet(np.ones(3), size=2)
-        pair = LetterPair(rows[0], rows[1], q)
+        pair = MessagePair(rows[0], rows[1], q)
         excess = np.array([0.0, 0.2, 0.5])
         table = tabled(pair, (40, 40), excess, 1e-2, passes=0)
         for nodes in table._parts:
@@ -391,7 +391,7 @@ def test_one_rare_message_among_many(users: int, monkeypatch: pytest.MonkeyPatch
     stats = pytest.importorskip("scipy.stats")
     monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, histograms=4))
     chance = 2.0 / users
-    pair = LetterPair(np.array([0.3, 0.7]), np.array([0.9, 0.1]), np.array([1.0 - chance, chance]))
+    pair = MessagePair(np.array([0.3, 0.7]), np.array([0.9, 0.1]), np.array([1.0 - chance, chance]))
     excess = np.array([0.0, 0.5, 2.0])
     found = tabled(pair, (users, users), excess, 1e-3).ends(users)
     r0, r1, _ = pair.decoyed

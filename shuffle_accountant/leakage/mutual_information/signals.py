@@ -68,10 +68,10 @@ def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
 def _listed(randomizer: FiniteRandomizer, weights: Array) -> tuple[Signal, Signal]:
     """The exact signal, twice: all classes of messages at the inputs of positive prior."""
     held = np.flatnonzero(weights > 0.0)
-    classes = randomizer.classes(held.tolist())
-    rows = classes.probabilities
+    *listed, blanket = randomizer.classes(held.tolist())
+    rows = np.array(listed)
     mean = weights[held] @ rows
-    return _twice(Signal(weights[held], rows, mean, classes.blanket, _sums(len(held))))
+    return _twice(Signal(weights[held], rows, mean, blanket, _sums(len(held))))
 
 
 def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Signal]:
@@ -83,12 +83,12 @@ def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Sign
     held = weights > 0.0
     for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
         # mass left out, and width of a cell in nats; the masses of cells are good to 1e-13
-        found = randomizer.letters((0, 1), side, tail=1e-30, resolution=1e-4)
-        rows = found.probabilities
+        found, error = randomizer.letters((0, 1), side, tail=1e-30, resolution=1e-4)
+        rows = found[:-1]
         sent = rows.any(axis=0)
         rows = rows[:, sent]
-        inexact = 4.0 * float(np.max(found.error, initial=0.0)) + 1e-13
-        made.append(Signal(weights[held], rows[held], weights @ rows, found.blanket[sent], inexact))
+        inexact = 4.0 * float(np.max(error, initial=0.0)) + 1e-13
+        made.append(Signal(weights[held], rows[held], weights @ rows, found[-1, sent], inexact))
     return made[0], made[1]
 
 

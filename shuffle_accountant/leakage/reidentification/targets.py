@@ -91,7 +91,7 @@ def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple
             f"between them for {type(randomizer).__name__}, got {len(held)}"
         )
     classes = randomizer.classes(held)
-    return chances @ classes.probabilities, classes.blanket
+    return chances @ classes[:-1], classes[-1]
 
 
 def _mixtures(inputs: Sequence[Input]) -> tuple[tuple[int, ...], Array]:

@@ -21,10 +21,10 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.letters import (
-    LetterSource,
+    MessageSource,
     far_bounds,
     moment_bounds,
-    source_letters,
+    source_messages,
 )
 from shuffle_accountant.losses.alphabets.profiles import (
     OrderedMessages,
@@ -38,7 +38,7 @@ from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound
 from shuffle_accountant.sums.survey import Way
 
-__all__ = ["BlanketLoss", "LetterSource", "largest_divergence", "most_distinguishable"]
+__all__ = ["BlanketLoss", "MessageSource", "largest_divergence", "most_distinguishable"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class BlanketLoss(SymmetricLoss):
         largest: upper bound of the finite losses, nats.
     """
 
-    pairs: tuple[LetterSource, ...]
+    pairs: tuple[MessageSource, ...]
     users: int
     deviation: float
     largest: float
@@ -93,7 +93,7 @@ class BlanketLoss(SymmetricLoss):
         """The same from a table for similar numbers of users; None if its bounds are too wide."""
         least, most = users_range(self.users)
         deviation = max(
-            source_letters(pair, Bound.OPTIMISTIC, effort).deviation(most) for pair in self.pairs
+            source_messages(pair, Bound.OPTIMISTIC, effort).deviation(most) for pair in self.pairs
         )
         base = replace(self, users=least, deviation=deviation)
         losses = base.spaced_points(side, edges, effort, PROFILES.step_shared)
@@ -140,7 +140,7 @@ class BlanketLoss(SymmetricLoss):
         """
         if losses[-1] <= PROFILES.bulk * self.deviation:
             return np.full(losses.shape, self.deviation)
-        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
+        letters = [source_messages(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
         few = np.geomspace(self.deviation, float(losses[-1]), 48)
         found = np.minimum.accumulate(far_bounds(letters, self.users, np.expm1(few)))
         logs = np.log(np.maximum(found, LIMITS.underflow))
@@ -203,7 +203,7 @@ class BlanketLoss(SymmetricLoss):
         kinks = np.unique(
             np.concatenate(
                 [
-                    source_letters(pair, side, effort).kinks(self.users)
+                    source_messages(pair, side, effort).kinks(self.users)
                     for pair in self.pairs
                     for side in Bound
                 ]
@@ -221,7 +221,7 @@ class BlanketLoss(SymmetricLoss):
         if self.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
             return min(float(kinks[-1]) * (1.0 + 4.0 * PROFILES.beside), PROFILES.largest_epsilon)
         certain = _limit(self.pairs, self.users, effort)
-        letters = [source_letters(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
+        letters = [source_messages(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
         def first_below(losses: Array, *, far: bool = False) -> int:
             """Index of the first loss above which the profile is below the tail; size if none."""
@@ -283,13 +283,13 @@ def _points(places: Array, step: Array, centre: float) -> Array:
     return np.asarray(places[np.array(picked)])
 
 
-def _limit(pairs: tuple[LetterSource, ...], users: int, effort: Effort) -> float:
+def _limit(pairs: tuple[MessageSource, ...], users: int, effort: Effort) -> float:
     """Lower bound of the profile's limit for alpha to infinity."""
     return largest_divergence(pairs, users, math.inf, Bound.OPTIMISTIC, effort)
 
 
 def largest_divergence(
-    pairs: tuple[LetterSource, ...],
+    pairs: tuple[MessageSource, ...],
     users: int,
     epsilon: float,
     side: Bound,
@@ -301,12 +301,12 @@ def largest_divergence(
     return high if side is Bound.PESSIMISTIC else low
 
 
-def _most_letters(pairs: tuple[LetterSource, ...], effort: Effort) -> int:
+def _most_letters(pairs: tuple[MessageSource, ...], effort: Effort) -> int:
     """Size of the message space, of the pair with the largest."""
-    return max(source_letters(pair, Bound.PESSIMISTIC, effort).decoyed[2].size for pair in pairs)
+    return max(source_messages(pair, Bound.PESSIMISTIC, effort).decoyed[2].size for pair in pairs)
 
 
-Source = TypeVar("Source", bound=LetterSource)
+Source = TypeVar("Source", bound=MessageSource)
 
 
 def most_distinguishable(

@@ -37,7 +37,7 @@ from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram
 
 
 @dataclass(frozen=True, eq=False)
-class LetterPair:
+class MessagePair:
     """Distributions of one message: the target's p0 (dataset X) and p1 (X'), the decoys' q.
 
     Compared and hashed by value. The masses may add up to less than one in p0 and p1 where the
@@ -61,17 +61,17 @@ class LetterPair:
         return np.concatenate([self.p0, self.p1, self.q, [self.eps0]]).tobytes()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LetterPair) and self._key == other._key
+        return isinstance(other, MessagePair) and self._key == other._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
     @property
-    def reversed(self) -> LetterPair:
+    def reversed(self) -> MessagePair:
         """The pair with the datasets exchanged."""
-        return LetterPair(self.p1, self.p0, self.q, self.eps0)
+        return MessagePair(self.p1, self.p0, self.q, self.eps0)
 
-    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> MessagePair:
         """The pair itself: a finite message space is its own bound on either side."""
         return self
 
@@ -90,7 +90,7 @@ class LetterPair:
         return unique[0], unique[1], mass
 
     @cached_property
-    def told_apart(self) -> LetterPair:
+    def told_apart(self) -> MessagePair:
         """The messages that decoys send, those with equal p0 and p1 merged into one.
 
         For alpha = 1 alone the profile is the same: it depends on ``sum r0 - sum r1``.
@@ -102,7 +102,7 @@ class LetterPair:
         p0, p1, q = (row[others] for row in (self.p0, self.p1, self.q))
         if alike.any():
             p0, p1, q = np.append(p0, one[0]), np.append(p1, one[0]), np.append(q, one[1])
-        return LetterPair(p0, p1, q, self.eps0)
+        return MessagePair(p0, p1, q, self.eps0)
 
     @cached_property
     def scarce(self) -> tuple[Array, Array, Array]:
@@ -126,7 +126,7 @@ class LetterPair:
         small = bool(np.any((masses > 0.0) & (masses < PROFILES.plain)))
         return not small and not self.scarce[2].any()
 
-    def settled(self, side: Bound, users: int) -> LetterPair:
+    def settled(self, side: Bound, users: int) -> MessagePair:
         """The pair with plain letters, its profile on that side of this pair's; see `plain`.
 
         A profile grows with every p0 and falls with every p1, so what is too small is replaced by
@@ -152,7 +152,7 @@ class LetterPair:
             p1[rare] = raised(p1[rare] + lost, roundings(4))
         for row, grows in ((p0, upper), (p1, not upper)):
             row[(row > 0.0) & (row < PROFILES.plain)] = PROFILES.plain if grows else 0.0
-        return LetterPair(p0, p1, q, self.eps0)
+        return MessagePair(p0, p1, q, self.eps0)
 
     def exposure_bounds(self, excess: Array) -> tuple[Array, Array]:
         """Bounds, below and above, of what exposed letters add at ``alpha = 1 + excess``.
@@ -257,28 +257,28 @@ def _gains_error(epsilon: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def multisets(pair: LetterPair, users: int) -> Histograms:
+def multisets(pair: MessagePair, users: int) -> Histograms:
     """All histograms of that many messages, drawn from q."""
     return every_histogram(*pair.decoyed, users)
 
 
-class LetterSource(Protocol):
+class MessageSource(Protocol):
     """A target among decoys with a finite message space on either side of the truth."""
 
     def __hash__(self) -> int:
         """By value, so that answers can be remembered."""
 
-    def letters(self, side: Bound, effort: Effort) -> LetterPair:
+    def letters(self, side: Bound, effort: Effort) -> MessagePair:
         """Messages whose profile bounds the true one, on that side, for any number of decoys."""
 
 
 @lru_cache(maxsize=512)
-def source_letters(source: LetterSource, side: Bound, effort: Effort) -> LetterPair:
+def source_messages(source: MessageSource, side: Bound, effort: Effort) -> MessagePair:
     """The source's messages for one side, remembered: every point of a profile asks for them."""
     return source.letters(side, effort)
 
 
-def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
+def moment_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Array:
     """Upper bounds of ``H_alpha`` from the moments of one message.
 
     Args:
@@ -298,7 +298,7 @@ def moment_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Arr
     return np.asarray(np.minimum(total, 1.0))
 
 
-def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
+def far_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Array:
     """Upper bounds of the largest ``H_alpha`` where few messages may outweigh all others.
 
     As `moment_bounds`, with ratios r0 cut off at a share c of ``n (alpha - 1)``: a positive part
@@ -328,7 +328,7 @@ def far_bounds(pairs: Sequence[LetterPair], users: int, excess: Array) -> Array:
     return np.asarray(best)
 
 
-def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
+def lone_message(pair: MessagePair, users: int, epsilon: float) -> float:
     """Lower bound of ``H_alpha``, alpha = e^epsilon, from messages that outweigh all others.
 
     With values ``v = r0 - alpha r1`` and a threshold, the event that one message alone is above it
@@ -336,7 +336,7 @@ def lone_message(pair: LetterPair, users: int, epsilon: float) -> float:
     others add on average if none of them is (Jensen's inequality); these events exclude each other.
 
     Args:
-        pair: messages, as `LetterPair.settled` leaves them.
+        pair: messages, as `MessagePair.settled` leaves them.
         users: number n of messages.
         epsilon: nats, in [0, 700].
     """
@@ -402,7 +402,7 @@ def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _stacked(pairs: tuple[LetterPair, ...]) -> tuple[Array, Array, Array]:
+def _stacked(pairs: tuple[MessagePair, ...]) -> tuple[Array, Array, Array]:
     """Arrays r0, r1 and q of the messages of all pairs, shape (pairs, messages) each."""
     parts = [pair.decoyed for pair in pairs]
     size = max(max(part[2].size for part in parts), 1)

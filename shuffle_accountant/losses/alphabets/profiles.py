@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.losses.alphabets.letters import (
-    LetterPair,
-    LetterSource,
+    MessagePair,
+    MessageSource,
     far_bounds,
     gains,
     lone_message,
     moment_bounds,
     row_bounds,
-    source_letters,
+    source_messages,
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
@@ -95,16 +95,16 @@ class OrderedMessages:
         effort: requested accuracy of its profile.
     """
 
-    def __init__(self, source: LetterSource, users: tuple[int, int], effort: Effort) -> None:
+    def __init__(self, source: MessageSource, users: tuple[int, int], effort: Effort) -> None:
         self.users, self.effort = users, effort
         self.high, self.low = (
-            source_letters(source, side, effort).settled(side, users[1])
+            source_messages(source, side, effort).settled(side, users[1])
             for side in (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
         )
         self.deviation = self.low.deviation(users[0])
 
     @property
-    def ends(self) -> tuple[LetterPair, ...]:
+    def ends(self) -> tuple[MessagePair, ...]:
         """The messages for upper and lower ends, once if they are the same."""
         return (self.high,) if self.high == self.low else (self.high, self.low)
 
@@ -146,7 +146,7 @@ class ProfileTable:
 
     def __init__(
         self,
-        pairs: tuple[LetterSource, ...],
+        pairs: tuple[MessageSource, ...],
         users: tuple[int, int],
         excess: Array,
         effort: Effort,
@@ -279,7 +279,7 @@ def _between(excess: Array, steps: int = 4) -> Array:
     return np.append(np.interp(places, np.arange(excess.size), excess), excess[-1])
 
 
-def with_exposed(pair: LetterPair, q: Array, d: Array) -> tuple[Array, Array]:
+def with_exposed(pair: MessagePair, q: Array, d: Array) -> tuple[Array, Array]:
     """Events joined with messages that decoys never send.
 
     Any choice of these messages is valid; a message joins an event if its ratio P/Q is above that
@@ -310,7 +310,7 @@ def with_exposed(pair: LetterPair, q: Array, d: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=64)
 def profile_table(
-    pairs: tuple[LetterSource, ...], users: tuple[int, int], losses: bytes, effort: Effort
+    pairs: tuple[MessageSource, ...], users: tuple[int, int], losses: bytes, effort: Effort
 ) -> ProfileTable:
     """`ProfileTable` at losses ``log(alpha)``, nats, given as the bytes of an array of doubles."""
     return ProfileTable(pairs, users, np.expm1(np.frombuffer(losses)), effort)
@@ -318,7 +318,7 @@ def profile_table(
 
 @lru_cache(maxsize=1024)
 def ways_of(
-    pairs: tuple[LetterSource, ...],
+    pairs: tuple[MessageSource, ...],
     users: int,
     effort: Effort,
     known: tuple[float, float] = (0.0, 1.0),
@@ -448,7 +448,7 @@ def _coarse_bounds(
 
 @lru_cache(maxsize=1 << 14)
 def divergence_bounds(
-    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+    pairs: tuple[MessageSource, ...], users: int, epsilon: float, effort: Effort
 ) -> tuple[float, float, Way]:
     """Lower and upper bound of the largest ``H_alpha`` of the pairs, and the way that answered.
 
@@ -491,7 +491,7 @@ def divergence_bounds(
 
 
 def _by_moments(
-    pairs: tuple[LetterSource, ...], users: int, epsilon: float, effort: Effort
+    pairs: tuple[MessageSource, ...], users: int, epsilon: float, effort: Effort
 ) -> tuple[float, float]:
     """Bounds of the largest ``H_alpha`` from single messages and from moments, without sums."""
     low, high = (
@@ -502,11 +502,11 @@ def _by_moments(
     return min(max(lone_message(pair, users, epsilon) for pair in low), above), above
 
 
-def _messages(source: LetterSource, side: Bound, users: int, effort: Effort) -> LetterPair:
-    return source_letters(source, side, effort).settled(side, users)
+def _messages(source: MessageSource, side: Bound, users: int, effort: Effort) -> MessagePair:
+    return source_messages(source, side, effort).settled(side, users)
 
 
-def certain_loss(pair: LetterPair, users: int, side: Bound) -> float:
+def certain_loss(pair: MessagePair, users: int, side: Bound) -> float:
     """Bound of the profile's limit for alpha to infinity: all messages are impossible under X'."""
     p0, p1, _ = pair.scarce
     r0, r1, q = pair.decoyed

@@ -31,9 +31,9 @@ from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
 from shuffle_accountant.losses.alphabets.letters import (
-    LetterSource,
+    MessageSource,
     moment_bounds,
-    source_letters,
+    source_messages,
 )
 from shuffle_accountant.losses.alphabets.mixed_profiles import (
     MixedProfiles,
@@ -77,7 +77,7 @@ class RandomUsersLoss(SymmetricLoss):
             have many frequencies.
     """
 
-    pairs: tuple[LetterSource, ...]
+    pairs: tuple[MessageSource, ...]
     source: SampleSource
     listed: PrivacyLoss
     most_terms: float
@@ -133,7 +133,7 @@ def _fewest(loss: RandomUsersLoss, effort: Effort) -> BlanketLoss | None:
         return None
     samples, _ = loss.source.samples(Bound.PESSIMISTIC, effort)
     deviation = max(
-        source_letters(pair, Bound.OPTIMISTIC, effort).deviation(round(expected))
+        source_messages(pair, Bound.OPTIMISTIC, effort).deviation(round(expected))
         for pair in loss.pairs
     )
     least = min(sample.users for sample in samples if sample.users)
@@ -280,7 +280,7 @@ def _shares(loss: RandomUsersLoss, every: list[Sample], excess: float, effort: E
         np.array(column)
         for column in zip(*((one.users, one.weight, one.fraction) for one in every), strict=True)
     )
-    letters = [source_letters(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
+    letters = [source_messages(pair, Bound.OPTIMISTIC, effort) for pair in loss.pairs]
     worst = max(letters, key=lambda pair: pair.deviation(int(users.max())))
     looked = np.geomspace(users.min(), users.max(), 24)
     looked = np.unique(looked.round().astype(int))

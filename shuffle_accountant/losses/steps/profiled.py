@@ -21,7 +21,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, largest_divergence
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.profiles import divergence_bounds, profile_table
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort, OrderedLoss
@@ -43,7 +43,7 @@ class OrderedPairLoss:
         users: number n of messages.
     """
 
-    pair: LetterPair
+    pair: MessagePair
     users: int
 
     @property

@@ -25,7 +25,7 @@ from shuffle_accountant.lattice.profile import (
     whole_places,
     whole_profile,
 )
-from shuffle_accountant.losses.alphabets.letters import LetterPair
+from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.profiles import profile_table
 from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
@@ -46,7 +46,7 @@ def among_draws(eps0: float, delta0: float, users: int) -> OrderedPairLoss:
     p, q = np.array([delta0, t, s, 0.0, 0.0]), np.array([0.0, s, t, delta0, 0.0])
     draws = ratio * q
     draws[-1] = -math.expm1(-eps0)
-    return OrderedPairLoss(LetterPair(p, q, draws, math.inf if delta0 else eps0), users)
+    return OrderedPairLoss(MessagePair(p, q, draws, math.inf if delta0 else eps0), users)
 
 
 @dataclass(frozen=True)
