@@ -4,7 +4,7 @@ Exposure. With probability p the observer recognises the target's message, and a
 ``(1 - p) H^(n) + p H^(1)``, H^(m) the divergence of a round of m users. If every message may be
 recognised, each independently, the target is hidden among those that are not:
 ``p H^(1) + (1 - p) E H^(n - X)``, X the number of others that are, binomial. H^(m) falls with m, so
-the mass of large X may be put to H^(1).
+the ends of a range of numbers bound it, and the mass of large X may be put to H^(1) above.
 
 Posterior weights. With psi_i the probability that message i is the target's, the divergence is a
 Schur-convex function of psi: at least H^(n) and, as no weight is above w, at most H^(floor(1/w)).
@@ -21,15 +21,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss, by_side
 from shuffle_accountant.losses.combined.revealed import PatternsLoss
 from shuffle_accountant.numerics.rounding import Bound
 
 __all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batches"]
 
-# Numbers of other exposed messages that are distinguished. More are put to the target's exposure
-# once they are rarer than this share of it.
-_FEW, _RARE = 12, 1e-6
+# Numbers of other exposed messages are distinguished in ranges of at most this share of all users,
+# over which epsilon changes by less than the share, or in this many ranges where those are too
+# short. Numbers that are rarer than a share _RARE of the target's exposure are put to it.
+_RANGE, _RANGES, _RARE = 2e-4, 12, 1e-6
+# Relative error of binomial tails, which come from a library: far more than they are off.
+_TAIL = 1e-11
 
 Inner = Callable[[int], DominatingPair]
 """The pair of a round of a number of users."""
@@ -54,35 +59,53 @@ def exposed(inner: Inner, users: int, exposure: float, everyone: bool) -> Domina
         everyone: whether others' messages are recognised, too.
     """
     alone, whole = inner(1), inner(users)
-    if exposure == 0.0:
-        return LeakyPair(f"{whole.name}, exposure", whole.loss, whole.two_sided)
-    if exposure == 1.0 or users == 1:
-        parts = [(1.0, alone.loss)]
-    else:
-        hidden = [(1.0 - exposure, users)]
-        caught = exposure
-        if everyone:
-            hidden, rare = _others(users, exposure)
-            caught += rare
-        parts = [(weight, inner(count).loss) for weight, count in hidden]
-        parts.append((min(caught, 1.0), alone.loss))
     name = f"{whole.name}, exposure"
-    return LeakyPair(name, PatternsLoss(tuple(parts)), whole.two_sided)
+    if exposure == 0.0:
+        return LeakyPair(name, whole.loss, whole.two_sided)
+    if exposure == 1.0 or users == 1:
+        return LeakyPair(name, PatternsLoss(((1.0, alone.loss),)), whole.two_sided)
+    hidden, rare = [(dict.fromkeys(Bound, 1.0), 0, 0)], 0.0
+    if everyone:
+        hidden, rare = _others(users, exposure)
+
+    def parts(side: Bound) -> PatternsLoss:
+        upper = side is Bound.PESSIMISTIC
+        found = [
+            ((1.0 - exposure) * mass[side], inner(users - (last if upper else first)).loss)
+            for mass, first, last in hidden
+        ]
+        rest = (1.0 - exposure) * rare if upper else 0.0
+        return PatternsLoss((*found, (min(exposure + rest, 1.0), alone.loss)))
+
+    return LeakyPair(name, by_side(parts), whole.two_sided)
 
 
-def _others(users: int, exposure: float) -> tuple[list[tuple[float, int]], float]:
-    """Weights with the number of users left, if the target is hidden; and the mass of the rest."""
+def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float], int, int]], float]:
+    """Ranges of numbers of others who are exposed, and the probability of larger numbers, raised.
+
+    Returns:
+        For each range its probability by side, its least and its largest number.
+    """
     from scipy.stats import binom  # not quick to import
 
-    law, hidden = binom(users - 1, exposure), 1.0 - exposure
-    far = int(law.isf(_RARE * exposure)) + 1
-    # masses from a library, raised by far more than they are off
-    rest = hidden * float(law.sf(far)) * (1.0 + 1e-9)
-    if far <= _FEW:
-        counts = range(min(far, users - 1) + 1)
-        few = [(hidden * float(law.pmf(x)) * (1.0 + 1e-12), users - x) for x in counts]
-        return few, rest
-    return [(hidden, max(users - far, 1))], rest
+    law = binom(users - 1, exposure)
+    far = min(int(law.isf(_RARE * exposure)) + 1, users - 1)
+    least = max(int(law.ppf(_RARE * exposure)) - 1, 0)
+    numbers = far + 1 - least
+    count = min(math.ceil(numbers / (_RANGE * users)), numbers, _RANGES)
+    edges = np.linspace(least, far + 1, count + 1).astype(np.int64)
+    edges[0] = 0
+    tail = law.sf(edges - 1.0)
+    high = tail[:-1] * (1.0 + _TAIL) - tail[1:] * (1.0 - _TAIL)
+    low = np.maximum(tail[:-1] * (1.0 - _TAIL) - tail[1:] * (1.0 + _TAIL), 0.0)
+    ranges = [
+        ({Bound.PESSIMISTIC: above, Bound.OPTIMISTIC: below}, first, last)
+        for above, below, first, last in zip(
+            *(high.tolist(), low.tolist(), edges[:-1].tolist(), (edges[1:] - 1).tolist()),
+            strict=True,
+        )
+    ]
+    return ranges, float(tail[-1]) * (1.0 + _TAIL)
 
 
 def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
@@ -98,7 +121,7 @@ def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
     if users == 1 or exposure == 1.0:
         return 1, exposure
     kept, rest = _others(users, exposure)
-    return min(count for _, count in kept), min(exposure + rest, 1.0)
+    return users - kept[-1][2], min(exposure + (1.0 - exposure) * rest, 1.0)
 
 
 def among_weighted(inner: Inner, users: int, weights: tuple[float, ...]) -> DominatingPair:
