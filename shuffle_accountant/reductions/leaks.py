@@ -25,7 +25,8 @@ import numpy as np
 
 from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss, by_side
 from shuffle_accountant.losses.combined.revealed import PatternsLoss
-from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.rounding import Bound, lowered, raised, roundings
 
 __all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batches"]
 
@@ -33,8 +34,9 @@ __all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batche
 # over which epsilon changes by less than the share, or in this many ranges where those are too
 # short. Numbers that are rarer than a share _RARE of the target's exposure are put to it.
 _RANGE, _RANGES, _RARE = 2e-4, 12, 1e-6
-# Relative error of binomial tails, which come from a library: far more than they are off.
-_TAIL = 1e-11
+# Relative error of binomial tails, which come from a library, in roundings: far more than they are
+# off.
+_TAIL = 2.0**17
 
 Inner = Callable[[int], DominatingPair]
 """The pair of a round of a number of users."""
@@ -95,9 +97,11 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float],
     count = min(math.ceil(numbers / (_RANGE * users)), numbers, _RANGES)
     edges = np.linspace(least, far + 1, count + 1).astype(np.int64)
     edges[0] = 0
-    tail = law.sf(edges - 1.0)
-    high = tail[:-1] * (1.0 + _TAIL) - tail[1:] * (1.0 - _TAIL)
-    low = np.maximum(tail[:-1] * (1.0 - _TAIL) - tail[1:] * (1.0 + _TAIL), 0.0)
+    # neighbouring tails may be off in opposite ways
+    tail = rounded(law.sf(edges - 1.0), _TAIL * (1.0 - 2.0 * (np.arange(edges.size) % 2)))
+    error = roundings(_TAIL)
+    high = raised(tail[:-1], error) - lowered(tail[1:], error)
+    low = np.maximum(lowered(tail[:-1], error) - raised(tail[1:], error), 0.0)
     ranges = [
         ({Bound.PESSIMISTIC: above, Bound.OPTIMISTIC: below}, first, last)
         for above, below, first, last in zip(
@@ -105,7 +109,7 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float],
             strict=True,
         )
     ]
-    return ranges, float(tail[-1]) * (1.0 + _TAIL)
+    return ranges, raised(float(tail[-1]), error)
 
 
 def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, log_ndtr
 
-from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import Array, roundings
 
@@ -28,9 +28,9 @@ _HALVINGS = 80
 
 def _ends(gain: Array, cost: Array, score: Array) -> tuple[Array, Array]:
     """Bounds of the differences of masses that were cut at thresholds of these normal scores."""
-    error = roundings(_MASS) * (1.0 + score * score) + roundings(_THRESHOLD) * (1.0 + score) ** 2
-    found = disturbed(rounded(gain - cost), error * (gain + cost))
-    slack = error * (np.abs(gain) + np.abs(cost))
+    count = _MASS * (1.0 + score * score) + _THRESHOLD * (1.0 + score) ** 2
+    found = rounded(gain, count) - rounded(cost, -count)
+    slack = roundings(count) * (gain + cost)
     return np.clip(found - slack, 0.0, 1.0), np.clip(found + slack + 1e-300, 0.0, 1.0)
 
 
@@ -113,8 +113,8 @@ class FixedSizePair:
             losses - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-losses)),
             np.log1p(np.expm1(np.minimum(losses, 30.0)) / q),
         )
-        low, high = _gaussian(1.0 / self.sigma, grown)
-        return q * low * (1.0 - roundings(4)), q * high * (1.0 + roundings(4))
+        low, high = (rounded(q * end, 4.0) for end in _gaussian(1.0 / self.sigma, grown))
+        return low * (1.0 - roundings(4)), high * (1.0 + roundings(4))
 
     def _attained(self, losses: Array) -> tuple[Array, Array]:
         """``q N(0) + (1 - q) N(-1)`` against ``q N(1) + (1 - q) N(-1)``: between two thresholds.
@@ -134,14 +134,21 @@ class FixedSizePair:
             # the product of both thresholds of u, in logarithms
             low = s * (np.log(growth) + np.log((1.0 - q) / (alpha * q))) - high
 
-        def mass(centre: float, start: Array, stop: Array) -> Array:
-            above = np.exp(log_ndtr(centre - start)) - np.exp(log_ndtr(centre - stop))
-            below = np.exp(log_ndtr(stop - centre)) - np.exp(log_ndtr(start - centre))
-            return np.asarray(np.where(start + stop > 2.0 * centre, above, below))
+        def mass(centre: float, err: float) -> Array:
+            """The mass between both thresholds, off by ``err`` roundings of the masses beyond."""
+            each = [
+                rounded(np.exp(log_ndtr(score)), sign * err)
+                for sign, score in (
+                    *((1.0, centre - low), (-1.0, centre - high)),
+                    *((1.0, high - centre), (-1.0, low - centre)),
+                )
+            ]
+            right = low + high > 2.0 * centre
+            return np.asarray(np.where(right, each[0] - each[1], each[2] - each[3]))
 
-        gain = q * mass(0.0, low, high)
-        cost = q * alpha * mass(1.0 / s, low, high)
-        cost = cost + (1.0 - q) * growth * mass(-1.0 / s, low, high)
+        gain = q * mass(0.0, _MASS)
+        cost = q * alpha * mass(1.0 / s, -_MASS)
+        cost = cost + (1.0 - q) * growth * mass(-1.0 / s, -_MASS)
         near = np.where(np.isfinite(low), np.abs(low), 0.0) + np.abs(high) + 1.0 / s
         found = _ends(gain, cost, near)
         # differences of masses: their absolute error is that of the larger ones
@@ -197,7 +204,8 @@ class MixturePair:
     def largest_reversed(self) -> float:
         """The loss where y is far to the left: minus the logarithm of the chance of 0, if any."""
         weights, shifts = self._law
-        return -float(weights[0]) * (1.0 + roundings(8)) if shifts[0] == 0.0 else math.inf
+        chance = rounded(-float(weights[0]), 6.0)
+        return chance * (1.0 + roundings(8)) if shifts[0] == 0.0 else math.inf
 
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """With the records against without them."""
@@ -275,7 +283,7 @@ class SeveralRecordsPair(MixturePair):
     @property
     def largest_reversed(self) -> float:
         """No record is drawn with probability (1 - q)^m: the loss is at most its logarithm."""
-        return -self.records * math.log1p(-self.rate) * (1.0 + roundings(8))
+        return rounded(-self.records * math.log1p(-self.rate), 6.0) * (1.0 + roundings(8))
 
 
 @lru_cache(maxsize=64)

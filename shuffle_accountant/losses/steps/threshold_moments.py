@@ -22,15 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.losses.steps.thresholds import ThresholdPair
-from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
 
 # Values of t and of the limit l, nats, that are tried.
 _ORDERS = np.geomspace(0.3, 300.0, 80)
 _LIMITS = np.geomspace(0.02, 30.0, 60)
 # Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
 _MOST = 4_000_000
-# Errors of tails, relative, and of their complements, absolute; of a log moment; and of the rest.
-_MASS, _ABSOLUTE, _MOVED, _ERROR = 1e-10, 1e-11, 1e-10, 1e-8
+# Errors in roundings: of tails, relative, and of their complements; of a log moment; of the rest.
+_MASS, _HIDDEN, _MOVED, _ERROR = 2.0**20, 2.0**17, 2.0**20, 2.0**26
 # Mass that the table leaves out, and the largest power of e that is not taken for infinite.
 _LOST, _LARGEST = 1e-150, 600.0
 
@@ -53,12 +54,13 @@ class ThresholdMoments:
         """Bounds of epsilon at delta, for each number of others in every round; inf if none."""
         found = []
         for log_moment, beyond in self._sides(replaced):
-            left = delta * (1.0 - _ERROR) - rounds * beyond
+            left = rounded(delta, _ERROR) * (1.0 - roundings(_ERROR)) - rounds * beyond
             with np.errstate(divide="ignore", invalid="ignore"):
                 cost = (rounds * log_moment + _constant() - np.log(left)) / _ORDERS[:, None, None]
             cost = np.where(left > 0.0, cost, np.inf)
             found.append(np.min(cost, axis=(0, 1)))
-        return np.asarray(np.maximum(np.max(found, axis=0), 0.0) * (1.0 + _ERROR))
+        worst = rounded(np.maximum(np.max(found, axis=0), 0.0), _ERROR)
+        return np.asarray(raised(worst, roundings(_ERROR)))
 
     def delta(self, epsilon: float, rounds: int, *, replaced: bool) -> Array:
         """Bounds of delta at epsilon, for each number of others in every round."""
@@ -67,7 +69,8 @@ class ThresholdMoments:
             power = rounds * log_moment + _constant() - _ORDERS[:, None, None] * epsilon
             cost = np.exp(np.minimum(power, 1.0)) + rounds * beyond
             found.append(np.min(cost, axis=(0, 1)))
-        return np.asarray(np.minimum(np.max(found, axis=0) * (1.0 + _ERROR), 1.0))
+        worst = rounded(np.max(found, axis=0), _ERROR)
+        return np.asarray(np.minimum(raised(worst, roundings(_ERROR)), 1.0))
 
     def _sides(self, replaced: bool) -> list[tuple[Array, Array]]:
         """Log moments and probabilities beyond the limits that have to be bounded."""
@@ -108,10 +111,12 @@ def _moments(
     """The three fields of `ThresholdMoments` with a threshold, 0 for none."""
     table = pair.table
     counts = np.arange(table.shape[1] - 1)
-    tail_p, tail_q = table[others + 1], table[others]
-    # from above: tails are off by a relative error, and masses are their differences
+    # neighbouring tails may be off in opposite ways
+    ways = 1.0 - 2.0 * (np.arange(table.shape[1]) % 2)
+    tail_p, tail_q = (rounded(table[row], _MASS * ways) for row in (others + 1, others))
+    off = roundings(_MASS)
     p, q = (
-        np.maximum(tail[:, :-1] * (1.0 + _MASS) - tail[:, 1:] * (1.0 - _MASS), 0.0)
+        np.maximum(raised(tail[:, :-1], off) - lowered(tail[:, 1:], off), 0.0)
         for tail in (tail_p, tail_q)
     )
     m = others[:, None].astype(np.float64)
@@ -119,17 +124,18 @@ def _moments(
         loss = np.log((m + 1.0) * (1.0 - pair.probability) / np.maximum(m + 1.0 - counts, 0.0))
     kept = (counts >= threshold) & (counts <= m)
     p, q, loss = np.where(kept, p, 0.0), np.where(kept, q, 0.0), np.where(kept, loss, 0.0)
-    hidden_p, hidden_q = (1.0 - tail[:, threshold] for tail in (tail_p, tail_q))
+    hidden_p, hidden_q = (1.0 - table[row, threshold] for row in (others + 1, others))
     if threshold:
-        hidden_p, hidden_q = hidden_p + _ABSOLUTE, hidden_q + _ABSOLUTE
+        error = roundings(_HIDDEN)
+        hidden_p, hidden_q = (disturbed(one, -error) + error for one in (hidden_p, hidden_q))
     # the first count beyond each limit, of losses that grow with the count
     ratio = np.exp(-_LIMITS) * (1.0 - pair.probability)
     above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0
     above = np.clip(above, threshold, np.minimum(m + 1.0, counts.size))
     first: NDArray[np.int64] = above.astype(np.int64)
-    beyond = np.take_along_axis(tail_p, first, axis=1).T * (1.0 + _MASS) + _LOST
+    beyond = raised(np.take_along_axis(tail_p, first, axis=1).T, off) + _LOST
     # suppressed counts have a ratio of at most 1 in this order, and of 1/(1 - p) in the other
-    least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * _ABSOLUTE, 1e-300)
+    least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * roundings(_HIDDEN), 1e-300)
     down = np.minimum(np.log(np.maximum(hidden_p, 1e-300) / least[1]), 0.0)
     up = np.minimum(np.log(np.maximum(hidden_q, 1e-300) / least[0]), -np.log1p(-pair.probability))
     gained = np.empty((_ORDERS.size, _LIMITS.size, others.size))
@@ -141,11 +147,13 @@ def _moments(
         grown = np.concatenate([np.zeros((others.size, 1)), grown], axis=1)
         hidden = hidden_p * np.exp(order * down)
         with np.errstate(divide="ignore"):
-            gained[place] = np.log(np.take_along_axis(grown, first, axis=1) + hidden[:, None]).T
+            whole = np.take_along_axis(grown, first, axis=1) + hidden[:, None]
+            gained[place] = np.log(rounded(whole, _MOVED)).T
         with np.errstate(over="ignore"):  # to infinity, which bounds nothing
             fallen = np.sum(q * np.exp(-power), axis=1)
-            lost[place] = np.log(fallen + hidden_q * np.exp(order * up))
-    return gained + _MOVED, lost + _MOVED, beyond
+            lost[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _MOVED))
+    moved = roundings(_MOVED)
+    return gained + moved, lost + moved, beyond
 
 
 def _constant() -> Array:

@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import Array, roundings
 
@@ -75,7 +76,7 @@ class ThresholdPair:
     @property
     def largest_reversed(self) -> float:
         """``-log(1 - p)``, that of no report."""
-        return -math.log1p(-self.probability) * (1.0 + roundings(8))
+        return rounded(-math.log1p(-self.probability), 6.0) * (1.0 + roundings(8))
 
     @property
     def scanned(self) -> NDArray[np.int64]:
@@ -153,12 +154,12 @@ class ThresholdPair:
             np.add.at(cells, (row, (at + 1) % (2 * _ROUGH)), mass * share)
             return np.fft.rfft(cells, axis=1)
 
-        gained, lost = spectrum(p, loss), spectrum(q, -loss)
+        gained, costs = spectrum(p, loss), spectrum(q, -loss)
         asked = np.linspace(0.0, 0.9 * _ROUGH_TOP * scale, _ROUGH)
         at = width * np.fft.fftfreq(2 * _ROUGH, 1.0 / (2 * _ROUGH))
         order = np.argsort(at)
         best = np.zeros(others.size)
-        for one in [gained * lost] if replaced else [gained, lost]:
+        for one in [gained * costs] if replaced else [gained, costs]:
             mass = np.maximum(np.fft.irfft(one**rounds, axis=1), 0.0)[:, order]
             rest = np.maximum(1.0 - np.real(one[:, 0]) ** rounds, 0.0)
             above = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1]
@@ -206,9 +207,10 @@ def _tails(probability: float, threshold: int) -> Array:
     return tails
 
 
-def _error(table: Array) -> float:
-    """Relative error of the tails: three roundings a row and one for each count."""
-    return float(roundings(3.0 * table.shape[0] + table.shape[1] + 8.0))
+def _errors(table: Array) -> float:
+    """Roundings of a tail and of a product with alpha: three a row and one for each count."""
+    rows, counts = table.shape
+    return float(3 * rows + counts + 16)
 
 
 def _gains(
@@ -216,10 +218,13 @@ def _gains(
 ) -> tuple[Array, Array]:
     """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
     m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    first = np.floor((m + 1.0) * -np.expm1(np.log1p(-probability) - losses) - off) + 1.0
+    crossed = disturbed((m + 1.0) * -np.expm1(np.log1p(-probability) - losses), off)
+    first = np.floor(crossed - off) + 1.0
     place = np.clip(first, threshold, np.minimum(m + 1.0, table.shape[1] - 1.0)).astype(np.int64)
-    cost = np.exp(np.minimum(losses, 700.0)) * table[row, place]
-    return _bounds(difference_of(table[row + 1, place], cost, _error(table) + roundings(8.0) + off))
+    count = _errors(table)
+    gain = rounded(table[row + 1, place], count)
+    cost = rounded(np.exp(np.minimum(losses, 700.0)) * table[row, place], -count)
+    return _bounds(difference_of(gain, cost, roundings(count) + off))
 
 
 def _losses(
@@ -230,11 +235,13 @@ def _losses(
     ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
     """
     m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    last = np.ceil((m + 1.0) * -np.expm1(np.log1p(-probability) + losses) - off) - 1.0
+    crossed = disturbed((m + 1.0) * -np.expm1(np.log1p(-probability) + losses), off)
+    last = np.ceil(crossed - off) - 1.0
     place = np.clip(last + 1.0, threshold, table.shape[1] - 1.0).astype(np.int64)
-    asked = np.minimum(losses, 700.0)
-    gain, cost = np.exp(asked) * table[row + 1, place], table[row, place] + np.expm1(asked)
-    return _bounds(difference_of(gain, cost, _error(table) + roundings(8.0) + off))
+    asked, count = np.minimum(losses, 700.0), _errors(table)
+    gain = rounded(np.exp(asked) * table[row + 1, place], count)
+    cost = rounded(table[row, place] + np.expm1(asked), -count)
+    return _bounds(difference_of(gain, cost, roundings(count) + off))
 
 
 def _off(others: NDArray[np.int64]) -> Array:
