@@ -83,10 +83,12 @@ class DesignRow:
     def average_interval(self) -> float | None:
         """Half width of the interval of a share of 1/k, all k categories at once (95 %).
 
-        None where all shares' intervals are of one width.
+        None where all shares' intervals are of one width, or no message is about all categories.
         """
         asked = self.question
         if not isinstance(self.mechanism, FrequencyEstimator):
+            return None
+        if self.mechanism.categories != asked.size:
             return None
         own, other = self.mechanism.yes_probabilities
         users, size = asked.senders, asked.size
@@ -135,6 +137,7 @@ class DesignRow:
             "rmse": self.rmse,
             "rmse_average": self.rmse_average,
             "largest_error": self.largest_error,
+            "average_interval": self.average_interval,
             "bits": self.bits,
             "messages": self.messages,
             "epsilon": {"lower": lower, "upper": upper, "reduction": self.bracket.reduction},

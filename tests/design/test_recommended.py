@@ -112,6 +112,7 @@ def test_the_recommended_row_becomes_a_deployment() -> None:
     assert "if at least 28,500 report in every round." in first
     assert "(95 %, all 50 at once)" in first
     usual = row.average_interval
+    assert row.to_dict()["average_interval"] == usual
     assert usual is not None
     assert f"a share of 1/50 to within ± {usual:.2g}, any share to within" in first
     # a normal law's interval at that share is narrower, and not by much

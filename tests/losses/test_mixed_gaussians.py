@@ -195,8 +195,10 @@ def test_the_mass_at_infinity_of_a_profile_is_from_below(adverse: float) -> None
         loss = ProfiledLoss(ListedPair())
         edges = lambda last: np.linspace(0.0, last, 40)  # noqa: E731
         below = loss.atoms(Bound.OPTIMISTIC, edges, Effort(1e-12, 1e-2))
-        assert below.infinite <= 0.2
-        assert loss.delta(0.9, Bound.OPTIMISTIC, Effort(1e-12, 1e-2)) <= 0.2
+        assert 0.199 <= below.infinite <= 0.2
+        for epsilon in (0.9, math.inf):
+            assert loss.delta(epsilon, Bound.OPTIMISTIC, Effort(1e-12, 1e-2)) <= 0.2
+        assert loss.delta(math.inf, Bound.PESSIMISTIC, Effort(1e-12, 1e-2)) >= 0.2
     for epsilon in (0.0, 0.3, 0.6):
         assert divergence(below, epsilon) <= 0.2 + divergence_of(epsilon)
 
