@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.losses.steps.thresholds import ThresholdPair
-from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
 
 # Values of t and of the limit l, nats, that are tried.
@@ -31,7 +31,7 @@ _LIMITS = np.geomspace(0.02, 30.0, 60)
 # Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
 _MOST = 4_000_000
 # Errors in roundings: of tails, relative, and of their complements; of a log moment; of the rest.
-_MASS, _HIDDEN, _MOVED, _ERROR = 2.0**20, 2.0**17, 2.0**20, 2.0**26
+_MASS, _HIDDEN, _MOVED, _ERROR = 2.0**20, 2.0**17, 2.0**14, 2.0**26
 # Mass that the table leaves out, and the largest power of e that is not taken for infinite.
 _LOST, _LARGEST = 1e-150, 600.0
 
@@ -127,7 +127,7 @@ def _moments(
     hidden_p, hidden_q = (1.0 - table[row, threshold] for row in (others + 1, others))
     if threshold:
         error = roundings(_HIDDEN)
-        hidden_p, hidden_q = (disturbed(one, -error) + error for one in (hidden_p, hidden_q))
+        hidden_p, hidden_q = hidden_p + error, hidden_q + error
     # the first count beyond each limit, of losses that grow with the count
     ratio = np.exp(-_LIMITS) * (1.0 - pair.probability)
     above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0
@@ -139,7 +139,7 @@ def _moments(
     down = np.minimum(np.log(np.maximum(hidden_p, 1e-300) / least[1]), 0.0)
     up = np.minimum(np.log(np.maximum(hidden_q, 1e-300) / least[0]), -np.log1p(-pair.probability))
     gained = np.empty((_ORDERS.size, _LIMITS.size, others.size))
-    lost = np.empty((_ORDERS.size, others.size))
+    reverse = np.empty((_ORDERS.size, others.size))
     for place, order in enumerate(_ORDERS):
         power = order * loss
         term = p * np.exp(np.minimum(power, _LARGEST))
@@ -151,9 +151,9 @@ def _moments(
             gained[place] = np.log(rounded(whole, _MOVED)).T
         with np.errstate(over="ignore"):  # to infinity, which bounds nothing
             fallen = np.sum(q * np.exp(-power), axis=1)
-            lost[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _MOVED))
+            reverse[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _MOVED))
     moved = roundings(_MOVED)
-    return gained + moved, lost + moved, beyond
+    return gained + moved, reverse + moved, beyond
 
 
 def _constant() -> Array:
