@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import Array, roundings
 
@@ -218,7 +218,7 @@ def _gains(
 ) -> tuple[Array, Array]:
     """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
     m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = disturbed((m + 1.0) * -np.expm1(np.log1p(-probability) - losses), off)
+    crossed = rounded((m + 1.0) * -np.expm1(np.log1p(-probability) - losses), 100.0)
     first = np.floor(crossed - off) + 1.0
     place = np.clip(first, threshold, np.minimum(m + 1.0, table.shape[1] - 1.0)).astype(np.int64)
     count = _errors(table)
@@ -235,7 +235,7 @@ def _losses(
     ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
     """
     m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = disturbed((m + 1.0) * -np.expm1(np.log1p(-probability) + losses), off)
+    crossed = rounded((m + 1.0) * -np.expm1(np.log1p(-probability) + losses), 100.0)
     last = np.ceil(crossed - off) - 1.0
     place = np.clip(last + 1.0, threshold, table.shape[1] - 1.0).astype(np.int64)
     asked, count = np.minimum(losses, 700.0), _errors(table)
