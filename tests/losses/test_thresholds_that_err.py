@@ -67,17 +67,20 @@ def test_profiles_of_one_number_of_others(chance: float, others: int, adverse: f
 
 
 @ADVERSE
-@pytest.mark.parametrize("side", [-0.4, 0.4])
-@pytest.mark.parametrize(("chance", "others"), [(P, 9), (P, 26), (0.99, 9), (0.99, 12)])
+@pytest.mark.parametrize("side", [-0.9, -0.4, 0.4, 0.9])
+@pytest.mark.parametrize(
+    ("chance", "threshold", "others"),
+    [(P, K, 9), (P, K, 26), (0.99, K, 9), (0.99, K, 12), (0.501, 1, 1)],
+)
 def test_places_that_err_cost_no_count(
-    chance: float, others: int, side: float, adverse: float
+    chance: float, threshold: int, others: int, side: float, adverse: float
 ) -> None:
     """Ratios that differ from alpha by less than its place is off."""
-    p, q = laws(others, K, chance)
+    p, q = laws(others, threshold, chance)
     with stressed(2.0**-24, adverse):
-        pair = ThresholdPair(chance, K, others)
+        pair = ThresholdPair(chance, threshold, others)
         off = (others + 1) * 128.0 * 2.0**-24
-        counts = np.arange(K, others + 1.0) + side * off
+        counts = np.arange(threshold, others + 1.0) + side * off
         gain = np.log((others + 1) * (1 - chance) / (others + 1 - counts))
         gained, lost = gain[gain > 0.0], -gain[gain < 0.0]
         ends = pair.forward(gained), pair.backward(lost)
@@ -97,11 +100,12 @@ def test_no_loss_is_larger_than_that_of_no_report(adverse: float) -> None:
 
 def test_what_no_table_holds_is_charged() -> None:
     """Counts above the table have less than 1e-150 of all mass, which no end leaves out."""
-    pair = ThresholdPair(1e-3, 1, 0)
-    low, high = pair.forward(np.array([50.0])), pair.forward(np.array([800.0]))
-    assert low[0][0] <= 1e-3 <= low[1][0]
-    assert high[1][0] >= thresholds._LOST > 0.0
+    low, high = ThresholdPair(0.005, 2, 1500).forward(np.array([5.0]))
+    assert low[0] == 0.0
+    assert 1e-150 <= high[0] <= 1e-100
     assert ThresholdPair(1e-200, 1, 0).forward(np.zeros(1))[0][0] == 0.0
+    table = ThresholdPair(0.005, 2).table
+    assert thresholds._errors(table) >= 3 * table.shape[0] + table.shape[1]
 
 
 # ----------------------------------------------------------------------------------------- moments

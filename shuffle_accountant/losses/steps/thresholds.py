@@ -21,7 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import Array, roundings
 
@@ -218,7 +218,7 @@ def _gains(
 ) -> tuple[Array, Array]:
     """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
     m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = rounded((m + 1.0) * -np.expm1(np.log1p(-probability) - losses), 100.0)
+    crossed = _crossed(m + 1.0, np.log1p(-probability) - losses)
     first = np.floor(crossed - off) + 1.0
     place = np.clip(first, threshold, np.minimum(m + 1.0, table.shape[1] - 1.0)).astype(np.int64)
     count = _errors(table)
@@ -235,13 +235,18 @@ def _losses(
     ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
     """
     m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = rounded((m + 1.0) * -np.expm1(np.log1p(-probability) + losses), 100.0)
+    crossed = _crossed(m + 1.0, np.log1p(-probability) + losses)
     last = np.ceil(crossed - off) - 1.0
     place = np.clip(last + 1.0, threshold, table.shape[1] - 1.0).astype(np.int64)
     asked, count = np.minimum(losses, 700.0), _errors(table)
     gain = rounded(np.exp(asked) * table[row + 1, place], count)
     cost = rounded(table[row, place] + np.expm1(asked), -count)
     return _bounds(difference_of(gain, cost, roundings(count) + off))
+
+
+def _crossed(users: Array, log_ratio: Array) -> Array:
+    """Where the ratio of counts crosses alpha, ``users (1 - e^log_ratio)``; see `_off`."""
+    return disturbed(users * -np.expm1(log_ratio), lambda: 120.0 * budget().roundoff * users)
 
 
 def _off(others: NDArray[np.int64]) -> Array:
