@@ -111,10 +111,10 @@ def test_what_no_table_holds_is_charged() -> None:
 # ----------------------------------------------------------------------------------------- moments
 
 
-def truth() -> ThresholdMoments:
+def truth(least: int = K) -> ThresholdMoments:
     """The moments themselves, of every number of others that is scanned and of all larger ones."""
-    pair = ThresholdPair(P, K)
-    others = [(int(m), K) for m in pair.scanned] + [(int(pair.scanned[-1]), 0)]
+    pair = ThresholdPair(P, least)
+    others = [(int(m), least) for m in pair.scanned] + [(int(pair.scanned[-1]), 0)]
     orders, limits = threshold_moments._ORDERS, threshold_moments._LIMITS
     gained = np.empty((orders.size, limits.size, len(others)))
     lost, beyond = np.empty((orders.size, len(others))), np.empty((limits.size, len(others)))
@@ -161,18 +161,20 @@ def test_losses_of_counts_beyond_the_table_are_charged() -> None:
 
 
 @pytest.mark.parametrize("off", [-1.0, 1.0])
+@pytest.mark.parametrize("least", [1, K])
 def test_moments_of_what_is_suppressed_where_its_tail_errs(
-    off: float, monkeypatch: pytest.MonkeyPatch
+    least: int, off: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tail at the threshold is off by what its complement may be off."""
-    table = ThresholdPair(P, K).table.copy()
-    table[:, K] = np.minimum(table[:, K] * (1.0 + off * 0.99 * 2.0**17 * 2.0**-38), 1.0)
+    real = TRUTH if least == K else truth(least)
+    table = ThresholdPair(P, least).table.copy()
+    table[:, least] = np.minimum(table[:, least] * (1.0 + off * 0.99 * 2.0**17 * 2.0**-38), 1.0)
     monkeypatch.setattr(thresholds, "_tails", lambda probability, threshold: table)
-    pair = ThresholdPair(P, K)
+    pair = ThresholdPair(P, least)
     with stress(roundoff=2.0**-38):
-        gained, lost, _ = threshold_moments._moments(pair, K, pair.scanned)
-    assert np.all(gained >= TRUTH.gained[..., :-1] - 1e-10)
-    assert np.all(lost >= TRUTH.lost[..., :-1] - 1e-10)
+        gained, lost, _ = threshold_moments._moments(pair, least, pair.scanned)
+    assert np.all(gained >= real.gained[..., :-1] - 1e-10)
+    assert np.all(lost >= real.lost[..., :-1] - 1e-10)
 
 
 @ADVERSE

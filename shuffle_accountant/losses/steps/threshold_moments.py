@@ -30,8 +30,9 @@ _ORDERS = np.geomspace(0.3, 300.0, 80)
 _LIMITS = np.geomspace(0.02, 30.0, 60)
 # Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
 _MOST = 4_000_000
-# Errors in roundings: of tails, relative, and of their complements; of a log moment; of the rest.
-_MASS, _HIDDEN, _MOVED, _ERROR = 2.0**20, 2.0**17, 2.0**14, 2.0**26
+# Errors in roundings: of tails, relative, and of their complements, both with those of a moment's
+# sum, which are _SUM; and of a bound made of moments.
+_MASS, _HIDDEN, _SUM, _ERROR = 2.0**20, 2.0**17, 2.0**14, 2.0**26
 # Mass that the table leaves out, and the largest power of e that is not taken for infinite.
 _LOST, _LARGEST = 1e-150, 600.0
 
@@ -113,7 +114,7 @@ def _moments(
     counts = np.arange(table.shape[1] - 1)
     # neighbouring tails may be off in opposite ways
     ways = 1.0 - 2.0 * (np.arange(table.shape[1]) % 2)
-    tail_p, tail_q = (rounded(table[row], _MASS * ways) for row in (others + 1, others))
+    tail_p, tail_q = (rounded(table[row], (_MASS - _SUM) * ways) for row in (others + 1, others))
     off = roundings(_MASS)
     p, q = (
         np.maximum(raised(tail[:, :-1], off) - lowered(tail[:, 1:], off), 0.0)
@@ -148,12 +149,11 @@ def _moments(
         hidden = hidden_p * np.exp(order * down)
         with np.errstate(divide="ignore"):
             whole = np.take_along_axis(grown, first, axis=1) + hidden[:, None]
-            gained[place] = np.log(rounded(whole, _MOVED)).T
+            gained[place] = np.log(rounded(whole, _SUM)).T
         with np.errstate(over="ignore"):  # to infinity, which bounds nothing
             fallen = np.sum(q * np.exp(-power), axis=1)
-            reverse[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _MOVED))
-    moved = roundings(_MOVED)
-    return gained + moved, reverse + moved, beyond
+            reverse[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _SUM))
+    return gained, reverse, beyond
 
 
 def _constant() -> Array:
