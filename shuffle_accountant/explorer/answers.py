@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import shuffle_accountant as sa
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.explorer.settings import Deployment, Training
+from shuffle_accountant.explorer.settings import Deployment, Thresholds, Training
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.reports.drawing import new_figure
 from shuffle_accountant.reports.samplings import compare_samplings
@@ -27,6 +28,7 @@ __all__ = [
     "profile_picture",
     "sampling_rows",
     "target_met",
+    "threshold_told",
 ]
 
 Row = dict[str, str]
@@ -64,8 +66,17 @@ def epsilon_told(chosen: Deployment) -> Answer:
     return Answer(bracket, chosen.rounds * chosen.mechanism.eps0, tuple(told))
 
 
+def threshold_told(chosen: Thresholds) -> Answer:
+    """The certified bracket of epsilon of counts above a threshold, and that without one."""
+    with _recorded() as told:
+        bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
+    return Answer(bracket, math.inf, tuple(told))
+
+
 def target_met(chosen: Deployment) -> str:
     """The largest eps0 with which all rounds meet the target, as a sentence."""
+    if chosen.sent:
+        return "The ε0 of a target is for users of one message each, which nobody recognises."
     asked = f"ε ≤ {chosen.target:g} at δ = {chosen.delta:g}"
     try:
         with _recorded():
@@ -85,6 +96,8 @@ def target_met(chosen: Deployment) -> str:
 def error_rows(chosen: Deployment) -> list[Row]:
     """Root mean squared errors of an estimate from one round, or why there is none."""
     randomizer = chosen.mechanism
+    if "messages_per_user" in chosen.sent:
+        return [{"estimate": "none", "error": "n/a: needs one message of each user"}]
     if not isinstance(randomizer, FrequencyEstimator):
         return [{"estimate": "none", "error": "n/a: needs a randomizer that is named"}]
     shares = {"that nobody holds": 0.0, "of average size": 1.0 / chosen.categories}

@@ -18,6 +18,7 @@ with app.setup:
 
     SHOWN = settings.Deployment()
     RUN = settings.Training()
+    COUNTS = settings.Thresholds()
     CELL = 'style="text-align: left; padding: 0.2rem 0.8rem 0.2rem 0; vertical-align: top"'
     # numbers are not broken into lines
     NUMBER = CELL.replace('style="', 'style="white-space: nowrap; ')
@@ -43,6 +44,16 @@ with app.setup:
         return mo.Html(
             '<div style="overflow-x: auto"><table style="width: 100%; text-align: left">'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    def told(answer: answers.Answer, name: str) -> str:
+        """An epsilon with what was warned of and what it needs; ``name`` is of its place."""
+        warned = "".join(f"<p>{html.escape(line)}</p>" for line in answer.warnings)
+        only_if = "".join(f"<li>{html.escape(line)}</li>" for line in answer.conditions)
+        return (
+            '<p style="font-size: 1.5rem">ε = '
+            f'<strong id="{name}" style="white-space: nowrap">{answer.ends}</strong> nats</p>'
+            f'{warned}<p>It holds only if:</p><ul id="{name}-conditions">{only_if}</ul>'
         )
 
     def both_ways(question: settings.Deployment | settings.Training) -> Any:
@@ -82,12 +93,16 @@ def _():
     arrivals = slider("share who send at least", settings.ARRIVALS, SHOWN.arrivals)
     colluding = slider("share who collude", settings.COLLUDING, SHOWN.colluding)
     target = slider("target ε", settings.TARGETS, SHOWN.target)
-    mo.vstack([randomizer, users, arrivals, colluding, rounds, eps0, delta, categories, target])
-    return arrivals, categories, colluding, delta, eps0, randomizer, rounds, target, users
+    sending = mo.ui.dropdown(
+        list(settings.SENDING), value=SHOWN.sending, label="each user sends", full_width=True
+    )
+    parts = [randomizer, sending, users, arrivals, colluding, rounds, eps0, delta]
+    mo.vstack([*parts, categories, target])
+    return arrivals, categories, colluding, delta, eps0, randomizer, rounds, sending, target, users
 
 
 @app.cell
-def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, target, users):
+def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, sending, target, users):
     chosen = settings.Deployment(
         users=users.value,
         rounds=rounds.value,
@@ -95,6 +110,7 @@ def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, target, 
         delta=delta.value,
         categories=categories.value,
         randomizer=randomizer.value,
+        sending=sending.value,
         arrivals=arrivals.value,
         colluding=colluding.value,
         target=target.value,
@@ -105,15 +121,11 @@ def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, target, 
 @app.cell
 def _(chosen):
     answer = answers.epsilon_told(chosen)
-    warned = "".join(f"<p>{html.escape(line)}</p>" for line in answer.warnings)
-    only_if = "".join(f"<li>{html.escape(line)}</li>" for line in answer.conditions)
     mo.Html(
-        '<p style="font-size: 1.5rem">ε = '
-        f'<strong id="epsilon" style="white-space: nowrap">{answer.ends}</strong> '
-        f"nats at δ = {chosen.delta:g}</p>"
-        f'<p>by the reduction <em id="reduction">{answer.bracket.reduction}</em>; '
-        f'without the shuffler it would be <span id="local">{answer.local:g}</span>.</p>{warned}'
-        f'<p>It holds only if:</p><ul id="conditions">{only_if}</ul>'
+        f"<p>At δ = {chosen.delta:g}, "
+        f'by the reduction <em id="reduction">{answer.bracket.reduction}</em>; '
+        f'without the shuffler it would be <span id="local">{answer.local:g}</span>.</p>'
+        + told(answer, "epsilon")
     )
     return
 
@@ -158,6 +170,40 @@ def _(chosen):
         [
             mo.md("## What an attacker learns\n\nHow much depends on what the adversary knows."),
             table(answers.attack_rows(chosen)),
+        ]
+    )
+    return
+
+
+@app.cell
+def _():
+    sampled = slider("probability of a report", settings.SAMPLED, COUNTS.probability)
+    threshold = slider("threshold", settings.THRESHOLDS, COUNTS.threshold)
+    mo.vstack(
+        [
+            mo.md(
+                "## Counts above a threshold\n\nOf values that are reported as they are, at the δ "
+                "and in the number of rounds chosen above."
+            ),
+            sampled,
+            threshold,
+        ]
+    )
+    return sampled, threshold
+
+
+@app.cell
+def _(delta, rounds, sampled, threshold):
+    counts = settings.Thresholds(
+        probability=sampled.value,
+        threshold=threshold.value,
+        rounds=rounds.value,
+        delta=delta.value,
+    )
+    mo.vstack(
+        [
+            mo.Html(told(answers.threshold_told(counts), "threshold")),
+            mo.md(f"```python\n{counts.python}```"),
         ]
     )
     return

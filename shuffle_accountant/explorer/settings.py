@@ -25,10 +25,14 @@ __all__ = [
     "PLAIN_SAMPLINGS",
     "RANDOMIZERS",
     "ROUNDS",
+    "SAMPLED",
+    "SENDING",
     "STEPS",
     "TARGETS",
+    "THRESHOLDS",
     "USERS",
     "Deployment",
+    "Thresholds",
     "Training",
 ]
 
@@ -49,6 +53,8 @@ ARRIVALS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 1.0)
 COLLUDING = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.5)
 TARGETS = (0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 BANDS = (0, 2, 4, 8, 16)
+SAMPLED = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
+THRESHOLDS = (1, 2, 5, 10, 20, 50, 100)
 NOISE_MULTIPLIERS = tuple(tenth / 10 for tenth in range(4, 51))
 STEPS = _one_two_five(1000)
 EPOCHS = _one_two_five(100)
@@ -64,6 +70,15 @@ RANDOMIZERS = {
     "subset-selection": "SubsetSelection",
 }
 """The randomizers that can be chosen: the name on the command line, and the class."""
+
+SENDING: dict[str, dict[str, float]] = {
+    "one message": {},
+    "two messages": {"messages_per_user": 2},
+    "five messages": {"messages_per_user": 5},
+    "one message, recognised with probability 1e-9": {"exposure": 1e-9},
+    "one message, recognised with probability 1e-7": {"exposure": 1e-7},
+}
+"""What each user sends in a round, as arguments of the command line."""
 
 PLAIN_SAMPLINGS = ("allocation", "shuffle", "poisson")
 """Ways of making batches with independent noise."""
@@ -84,6 +99,7 @@ class Deployment:
         target: nats that all rounds together may cost, for the eps0 that meets it.
         categories: number of values; ignored by randomizers that have none.
         randomizer: one of `RANDOMIZERS`.
+        sending: one of `SENDING`.
     """
 
     users: int = 10_000
@@ -92,6 +108,7 @@ class Deployment:
     delta: float = 1e-6
     categories: int = 16
     randomizer: str = "randomized-response"
+    sending: str = "one message"
     arrivals: float = 1.0
     colluding: float = 0.0
     target: float = 1.0
@@ -103,6 +120,14 @@ class Deployment:
         found = {"users": senders}
         if self.colluding > 0.0:
             found["colluding"] = min(math.ceil(senders * self.colluding), senders - 1)
+        return found
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """What each user sends, for a `ShuffleRound`; nothing for one message."""
+        found: dict[str, Any] = dict(SENDING[self.sending])
+        if exposure := found.pop("exposure", None):
+            found["shuffler"] = sa.Shuffler(exposure=exposure)
         return found
 
     @property
@@ -126,13 +151,17 @@ class Deployment:
     @property
     def protocol(self) -> sa.Protocol:
         """All rounds."""
-        return sa.Protocol([(sa.ShuffleRound(self.mechanism, **self.numbers), self.rounds)])
+        survey = sa.ShuffleRound(self.mechanism, **self.numbers, **self.sent)
+        return sa.Protocol([(survey, self.rounds)])
 
     @property
     def python(self) -> str:
         """A program that prints the same bracket, picture and rows."""
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
         numbers = ", ".join(f"{name}={value}" for name, value in self.numbers.items())
+        for name, value in SENDING[self.sending].items():
+            leaks = name == "exposure"
+            numbers += f", shuffler=sa.Shuffler(exposure={value})" if leaks else f", {name}={value}"
         return (
             "import shuffle_accountant as sa\n"
             "\n"
@@ -148,8 +177,43 @@ class Deployment:
     def command(self) -> str:
         """Command lines that print the same."""
         flags = {"randomizer": self.randomizer, **self.parameters}
+        flags |= SENDING[self.sending]
         asked = _flags(flags | self.numbers | {"rounds": self.rounds, "delta": self.delta})
         return f"shuffle-accountant epsilon {asked}\nshuffle-accountant report {asked}\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Counts of sampled reports, of which those below a threshold are dropped.
+
+    Attributes:
+        probability: with which each user reports, in (0, 1).
+        threshold: the smallest count that is released.
+        rounds: number of rounds.
+        delta: privacy parameter of all rounds together.
+    """
+
+    probability: float = 0.1
+    threshold: int = 20
+    rounds: int = 5
+    delta: float = 1e-6
+
+    @property
+    def protocol(self) -> sa.Protocol:
+        """All rounds."""
+        one = sa.SampleAndThreshold(probability=self.probability, threshold=self.threshold)
+        return sa.Protocol([(one, self.rounds)])
+
+    @property
+    def python(self) -> str:
+        """A program that prints the same bracket."""
+        return (
+            "import shuffle_accountant as sa\n"
+            "\n"
+            f"count = sa.SampleAndThreshold(probability={self.probability!r}, "
+            f"threshold={self.threshold})\n"
+            f"print(sa.epsilon(count, delta={self.delta!r}, rounds={self.rounds}))\n"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant import explorer as serving
 from shuffle_accountant.explorer import answers, settings
-from shuffle_accountant.explorer.settings import Deployment, Training
+from shuffle_accountant.explorer.settings import Deployment, Thresholds, Training
 from shuffle_accountant.reports.samplings import compare_samplings
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 
@@ -159,10 +159,12 @@ def test_sliders_begin_at_one_of_their_values_and_have_only_valid_ones() -> None
         "arrivals": settings.ARRIVALS,
         "colluding": settings.COLLUDING,
         "target": settings.TARGETS,
+        "probability": settings.SAMPLED,
+        "threshold": settings.THRESHOLDS,
     }
-    of_training = ("noise_multiplier", "steps", "epochs", "bands")
     for name, values in sliders.items():
-        first = Training() if name in of_training else Deployment()
+        every = Deployment(), Training(), Thresholds()
+        first = next(one for one in every if hasattr(one, name))
         assert getattr(first, name) in values
         assert list(values) == sorted(set(values))
     for name in ("users", "rounds", "eps0", "categories", "arrivals", "colluding"):
@@ -184,6 +186,41 @@ def test_arrivals_and_colluders_are_those_of_the_round(run: Run) -> None:
     assert (code, json.loads(out)["upper"]) == (0, expected.upper)
     smallest = dataclasses.replace(chosen, users=1, arrivals=0.5, colluding=0.5)
     assert smallest.numbers == {"users": 1, "colluding": 0}
+
+
+@pytest.mark.parametrize("sending", settings.SENDING)
+def test_what_users_send_is_that_of_the_round(sending: str, run: Run) -> None:
+    chosen = dataclasses.replace(CHOICES[0], users=500, colluding=0.1, sending=sending)
+    more: dict[str, Any] = {
+        "one message": {},
+        "two messages": {"messages_per_user": 2},
+        "five messages": {"messages_per_user": 5},
+        "one message, recognised with probability 1e-9": {"shuffler": sa.Shuffler(exposure=1e-9)},
+        "one message, recognised with probability 1e-7": {"shuffler": sa.Shuffler(exposure=1e-7)},
+    }[sending]
+    one = sa.ShuffleRound(sa.GeneralRandomizer(1.5), users=500, colluding=50, **more)
+    assert chosen.protocol == sa.Protocol([(one, 2)])
+    expected = sa.epsilon(one, rounds=2, delta=1e-5)
+    assert answers.epsilon_told(chosen).bracket == expected
+    assert printed(chosen.python)[0] == repr(expected)
+    code, out, _ = run(*shlex.split(chosen.command.splitlines()[0])[1:], "--json")
+    assert (code, json.loads(out)["upper"]) == (0, expected.upper)
+    assert ("of one message each" in answers.target_met(chosen)) is bool(more)
+    named = dataclasses.replace(chosen, randomizer="rappor")
+    assert ("needs one message" in answers.error_rows(named)[0]["error"]) is (
+        "messages_per_user" in more
+    )
+    assert len(answers.attack_rows(chosen)) > 1
+
+
+def test_counts_above_a_threshold() -> None:
+    chosen = Thresholds(probability=0.2, threshold=10, rounds=2, delta=1e-5)
+    one = sa.SampleAndThreshold(probability=0.2, threshold=10)
+    expected = sa.epsilon(one, rounds=2, delta=1e-5)
+    answer = answers.threshold_told(chosen)
+    assert answer.bracket == expected
+    assert printed(chosen.python) == [repr(expected)]
+    assert any("sampled" in line or "reports" in line for line in answer.conditions)
 
 
 @pytest.mark.parametrize("randomizer", settings.RANDOMIZERS)

@@ -107,7 +107,7 @@ def test_sliders_move_the_numbers(page: Any) -> None:
     move(page, "δ", "ArrowLeft")
     move(page, "ε0 (nats)", "ArrowLeft", steps=2)
     shows(page, other)
-    page.get_by_role("combobox").select_option("general")
+    page.get_by_role("combobox").first.select_option("general")
     any_randomizer = replace(other, randomizer="general")
     shows(page, any_randomizer)
     browsing.expect(page.get_by_text("n/a: needs a randomizer that is named")).to_be_visible()
@@ -120,6 +120,15 @@ def test_targets_arrivals_and_colluders_have_sliders(page: Any) -> None:
     move(page, "target ε", "ArrowLeft")
     chosen = replace(Deployment(), arrivals=0.95, colluding=0.001, target=0.75)
     shows(page, chosen)
+
+
+def test_what_users_send_and_thresholds_can_be_chosen(page: Any) -> None:
+    shows(page, Deployment())
+    page.get_by_role("combobox").nth(1).select_option("two messages")
+    shows(page, replace(Deployment(), sending="two messages"))
+    move(page, "threshold", "ArrowRight")
+    counts = answers.threshold_told(settings.Thresholds(threshold=50))
+    browsing.expect(page.locator("#threshold")).to_have_text(counts.ends, timeout=PATIENCE)
 
 
 def test_the_code_can_be_copied_and_gives_what_the_page_shows(page: Any) -> None:
