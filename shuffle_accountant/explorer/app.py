@@ -47,7 +47,7 @@ with app.setup:
         )
 
     def told(answer: answers.Answer, name: str) -> str:
-        """An epsilon with what was warned of and what it needs; ``name`` is of its place."""
+        """An epsilon with its warnings and conditions, in an element whose id is ``name``."""
         warned = "".join(f"<p>{html.escape(line)}</p>" for line in answer.warnings)
         only_if = "".join(f"<li>{html.escape(line)}</li>" for line in answer.conditions)
         return (

@@ -34,9 +34,9 @@ __all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batche
 # over which epsilon changes by less than the share, or in this many ranges where those are too
 # short. Numbers that are rarer than a share _RARE of the target's exposure are put to it.
 _RANGE, _RANGES, _RARE = 2e-4, 12, 1e-6
-# Relative error of binomial tails, which come from a library, in roundings: far more than they are
-# off.
-_TAIL = 2.0**17
+# Relative error of binomial tails, which come from a library, in roundings: this many, and _SPREAD
+# for each of the law's deviations. They are off by up to 2000, and 10 for each.
+_TAIL, _SPREAD = 2.0**17, 64.0
 
 Inner = Callable[[int], DominatingPair]
 """The pair of a round of a number of users."""
@@ -98,8 +98,9 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float],
     edges = np.linspace(least, far + 1, count + 1).astype(np.int64)
     edges[0] = 0
     # neighbouring tails may be off in opposite ways
-    tail = rounded(law.sf(edges - 1.0), _TAIL * (1.0 - 2.0 * (np.arange(edges.size) % 2)))
-    error = roundings(_TAIL)
+    off = _TAIL + _SPREAD * float(law.std())
+    tail = rounded(law.sf(edges - 1.0), off * (1.0 - 2.0 * (np.arange(edges.size) % 2)))
+    error = roundings(off)
     high = raised(tail[:-1], error) - lowered(tail[1:], error)
     low = np.maximum(lowered(tail[:-1], error) - raised(tail[1:], error), 0.0)
     ranges = [

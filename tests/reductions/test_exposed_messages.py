@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import shuffle_accountant as sa
+from shuffle_accountant.numerics.binomial import log_upper_tail, tail_ratio_error
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.reductions.leaks import _others, fewest_hidden
+from shuffle_accountant.reductions.leaks import _SPREAD, _TAIL, _others, fewest_hidden
 
 
 @pytest.mark.parametrize(("users", "exposure"), [(40, 0.3), (400, 0.02), (10**5, 1e-4)])
@@ -54,6 +57,27 @@ def test_probabilities_of_ranges_where_tails_err(
     fewest, caught = fewest_hidden(users, exposure)
     assert fewest == users - (first - 1)
     assert exposure <= caught <= exposure * 1.001
+
+
+@pytest.mark.parametrize(
+    ("users", "exposure"), [(10**9, 0.1), (10**12, 0.3), (10**12, 1e-4), (10**15, 0.5)]
+)
+def test_probabilities_of_ranges_of_very_many(users: int, exposure: float) -> None:
+    """Against tails by quadrature, which have a stated error."""
+    ranges, _ = _others(users, exposure)
+    logs = [
+        log_upper_tail(float(k), users - 1.0, exposure, 1.0 - exposure).item()
+        for k in [ranges[0][1], *(most + 1 for _, _, most in ranges)]
+    ]
+    own = tail_ratio_error() + 40.0 * 2.0**-53 * math.sqrt(users * min(exposure, 1 - exposure))
+    tails = np.exp(logs)
+    law = binom(users - 1, exposure)
+    places = [ranges[0][1], *(most + 1 for _, _, most in ranges)]
+    stated = (_TAIL + _SPREAD * law.std()) * 2.0**-53
+    assert np.all(np.abs(law.sf(np.array(places) - 1.0) - tails) <= (stated + own) * tails)
+    for (mass, _, _), first, beyond in zip(ranges, tails[:-1], tails[1:], strict=True):
+        assert mass[Bound.PESSIMISTIC] >= first - beyond - own * (first + beyond)
+        assert mass[Bound.OPTIMISTIC] <= first - beyond + own * (first + beyond)
 
 
 def test_weights_are_between_the_fewest_and_all_users() -> None:
