@@ -67,7 +67,7 @@ def epsilon_told(chosen: Deployment) -> Answer:
 
 
 def threshold_told(chosen: Thresholds) -> Answer:
-    """The certified bracket of epsilon of counts above a threshold; of all counts it is infinite."""
+    """The certified bracket of epsilon of counts above a threshold; of all it is infinite."""
     with _recorded() as told:
         bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
     return Answer(bracket, math.inf, tuple(told))
