@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +9,6 @@ import numpy as np
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.flags import AsJson, Protocol, picture, with_flags_of
 from shuffle_accountant.cli.output import computing, print_json, saved_figure
 from shuffle_accountant.cli.parsing import examples
@@ -25,36 +22,13 @@ Scores = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claim(Protocol):
-    """The protocol that is claimed to run: a file, or shuffled rounds by flags."""
-
-    users: Annotated[
-        int | None, typer.Option(help="Users who send a message in each round, >= 1.")
-    ] = None  # type: ignore[assignment]
-    protocol: Annotated[
-        Path | None,
-        typer.Option(help="JSON of Protocol.to_dict, for any other rounds than by flags."),
-    ] = None
-
-    def claimed(self) -> sa.Protocol:
-        """The rounds whose claim is audited, from the flags or from the file."""
-        if self.protocol is not None:
-            if self.users is not None or self.eps0 is not None or self.given():
-                raise ValueError("protocol must be left out with users, eps0 and a randomizer")
-            return sa.Protocol.from_dict(_json_of(self.protocol))
-        if self.users is None:
-            raise ValueError("users or protocol must be given")
-        return sa.Protocol([(self.one_round(), self.rounds)])
-
-
 @examples(
     "audit with.txt without.txt --eps0 1 --users 1e4 --delta 1e-6",
     "audit with.npy without.npy --protocol protocol.json --delta 1e-5",
 )
-@with_flags_of(Claim)
+@with_flags_of(Protocol)
 def audit(
-    typed: Claim,
+    protocol: Protocol,
     scores_with: Scores,
     scores_without: Scores,
     delta: Annotated[
@@ -70,7 +44,7 @@ def audit(
     """
     scores = [_scores(scores_with), _scores(scores_without)]
     with computing("composing") as warnings:
-        found = sa.audit.runs(*scores, protocol=typed.claimed(), confidence=confidence)
+        found = sa.audit.runs(*scores, protocol=protocol.composed(), confidence=confidence)
         excluded = found.epsilon_lower(delta=delta)
     if output is not None:
         with saved_figure(output) as axes:
@@ -103,12 +77,3 @@ def _scores(path: Path) -> NDArray[np.float64]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ValueError(f"scores must be numbers in {str(path)!r:.80}: {reason:.120}") from None
-
-
-def _json_of(path: Path) -> Any:
-    try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=validate.json_object)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise ValueError(f"protocol must be JSON in {str(path)!r:.80}: {reason:.120}") from None

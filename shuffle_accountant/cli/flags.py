@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
 
 import typer
@@ -28,6 +29,10 @@ NAMES = sorted(LocalRandomizer.kinds)
 Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
 Users = Annotated[int, typer.Option(help="Users who send a message in each round, >= 1.")]
 Rounds = Annotated[int, typer.Option(help="Number of rounds, >= 0.")]
+FromFile = Annotated[
+    Path | None,
+    typer.Option(help="JSON of Protocol.to_dict, for any other rounds than by flags."),
+]
 Population = Annotated[
     int | None,
     typer.Option(help="Draw the users of each round from this many, without replacement."),
@@ -163,7 +168,9 @@ class Protocol(NamedRandomizer):
     """The rounds as typed, fields in the order of the JSON object; each field is a flag."""
 
     eps0: Eps0 = None
-    users: Users
+    users: Annotated[
+        int | None, typer.Option(help="Users who send a message in each round, >= 1.")
+    ] = None
     rounds: Rounds = 1
     population: Population = None
     categories: Categories = None
@@ -183,11 +190,15 @@ class Protocol(NamedRandomizer):
     ] = 1
     exposure: Exposure = 0.0
     interactive: Interactive = False
+    protocol: FromFile = None
     tolerance: Tolerance = 1e-3
 
     def question(self) -> dict[str, Any]:
         """The flags as they were typed, those of a named randomizer only if given."""
+        if self.protocol is not None:
+            return {"protocol": self.composed().to_dict(), "tolerance": self.tolerance}
         every = self.own()
+        del every["protocol"]
         # crowds as they are in books are shown as they always were
         for name in ("others", "colluding", "participation", "exposure"):
             if not every[name]:
@@ -197,7 +208,9 @@ class Protocol(NamedRandomizer):
         return every | self.given()
 
     def one_round(self) -> ShuffleRound:
-        """One of the rounds."""
+        """One of the rounds that flags describe."""
+        if self.users is None:
+            raise ValueError("users or protocol must be given")
         make = self.maker(categories=self.categories, interactive=self.interactive)
         users = attendance(self.users, participation=self.participation)
         groups = map(_group, self.others or ())
@@ -213,11 +226,32 @@ class Protocol(NamedRandomizer):
             variant=self.variant,
         )
 
+    def composed(self, *, rounds: int | None = None) -> sa.Protocol:
+        """All rounds: those of the file, or as many as the flag says or is given here."""
+        if self.protocol is None:
+            count = self.rounds if rounds is None else rounds
+            count = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=count)
+            return sa.Protocol([(self.one_round(), count)])
+        free = {"protocol", "tolerance"}
+        for flag in fields(self):
+            if flag.name not in free and getattr(self, flag.name) != flag.default:
+                name = flag.name.replace("_", "-")
+                raise ValueError(f"protocol must be left out with {name}: the file says it")
+        return sa.Protocol.from_dict(_json_of(self.protocol))
+
     def accountant(self) -> FourierAccountant:
         """An accountant that has recorded the rounds."""
-        rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=self.rounds)
-        accountant = sa.FourierAccountant(tolerance=self.tolerance)
-        return accountant.compose(self.one_round(), count=rounds)
+        return sa.FourierAccountant(tolerance=self.tolerance).compose(self.composed())
+
+
+def _json_of(path: Path) -> Any:
+    """The object in a protocol's file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=validate.json_object)
+    except (OSError, ValueError, RecursionError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"protocol must be JSON in {str(path)!r:.80}: {reason:.120}") from None
 
 
 def _parameter(typed: str) -> tuple[str, Any]:

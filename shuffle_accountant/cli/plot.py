@@ -56,7 +56,9 @@ def plot(
                 pictures.profile(protocol.accountant(), delta=mark_at, ax=ax)
             else:
                 counts = pictures.doublings(rounds=protocol.rounds)
-                pictures.compare(protocol.one_round(), delta=compare_at, rounds=counts, ax=ax)
+                pictures.compare(
+                    protocol.composed(rounds=1), delta=compare_at, rounds=counts, ax=ax
+                )
     if as_json:
         question = protocol.question() | {"delta": mark_at, "compare_at": compare_at}
         found = {"output": str(output), **_drawn(ax), "question": question}

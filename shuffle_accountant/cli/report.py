@@ -17,12 +17,12 @@ from shuffle_accountant.cli.flags import (
     Categories,
     Delta,
     Eps0,
+    FromFile,
     NamedRandomizer,
     Population,
     Protocol,
     Rounds,
     Tolerance,
-    Users,
     picture,
     with_flags_of,
 )
@@ -141,12 +141,13 @@ def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bo
 @with_flags_of(NamedRandomizer)
 def compare(
     law: NamedRandomizer,
-    users: Users,
     delta: Delta,
+    users: Annotated[int | None, typer.Option(help="Users of each round, >= 1.")] = None,
     eps0: Eps0 = None,
     rounds: Rounds = 1,
     population: Population = None,
     categories: Categories = None,
+    protocol: FromFile = None,
     tolerance: Tolerance = 1e-3,
     output: Annotated[Path | None, picture("the bounds against rounds")] = None,
     as_json: AsJson = False,
@@ -158,10 +159,10 @@ def compare(
         "population": population,
         "categories": categories,
     }
-    one: sa.ShuffleRound | sa.Protocol
+    asked = Protocol(**asdict(law), **crowd, protocol=protocol)
     with computing("comparing") as warnings:
-        if law.given():
-            one = Protocol(**asdict(law), **crowd).one_round()
+        if law.given() or protocol is not None:
+            one = asked.composed()
         else:
             one = asked_round(None, **crowd)
         found = sa.compare(one, delta=delta, rounds=rounds, tolerance=tolerance)
@@ -170,7 +171,8 @@ def compare(
                 counts = sa.plot.doublings(rounds=rounds)
                 sa.plot.compare(one, delta=delta, rounds=counts, ax=ax)
     if as_json:
-        question = crowd | {"rounds": rounds, "tolerance": tolerance, "delta": delta}
+        question = crowd if protocol is None else asked.question()
+        question |= {"rounds": rounds, "tolerance": tolerance, "delta": delta}
         answer = {"rows": [asdict(row) for row in found], "question": question | law.given()}
         print_json(answer | {"warnings": warnings})
     else:

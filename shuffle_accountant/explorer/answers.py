@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import shuffle_accountant as sa
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.explorer.settings import Deployment, Thresholds, Training
+from shuffle_accountant.explorer.settings import Deployment, Memoised, Thresholds, Training
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.reports.drawing import new_figure
 from shuffle_accountant.reports.samplings import compare_samplings
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "attack_rows",
-    "epsilon_told",
+    "epsilon_of",
     "error_rows",
     "profile_picture",
     "sampling_rows",
     "target_met",
-    "threshold_told",
 ]
 
 Row = dict[str, str]
@@ -59,24 +57,17 @@ class Answer:
         return " to ".join(self.bracket.ends())
 
 
-def epsilon_told(chosen: Deployment) -> Answer:
+def epsilon_of(chosen: Deployment | Memoised | Thresholds) -> Answer:
     """The certified bracket of epsilon, and what it would be without a shuffler."""
-    with _recorded() as told:
+    with _recorded() as warned:
         bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
-    return Answer(bracket, chosen.rounds * chosen.mechanism.eps0, tuple(told))
-
-
-def threshold_told(chosen: Thresholds) -> Answer:
-    """The certified bracket of epsilon of counts above a threshold; of all it is infinite."""
-    with _recorded() as told:
-        bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
-    return Answer(bracket, math.inf, tuple(told))
+    return Answer(bracket, chosen.local, tuple(warned))
 
 
 def target_met(chosen: Deployment) -> str:
     """The largest eps0 with which all rounds meet the target, as a sentence."""
-    if chosen.sent:
-        return "The ε0 of a target is for users of one message each, which nobody recognises."
+    if chosen.messages or chosen.leak:
+        return "The ε0 of a target is for one message of each user and a perfect shuffler."
     asked = f"ε ≤ {chosen.target:g} at δ = {chosen.delta:g}"
     try:
         with _recorded():
@@ -96,7 +87,7 @@ def target_met(chosen: Deployment) -> str:
 def error_rows(chosen: Deployment) -> list[Row]:
     """Root mean squared errors of an estimate from one round, or why there is none."""
     randomizer = chosen.mechanism
-    if "messages_per_user" in chosen.sent:
+    if chosen.messages:
         return [{"estimate": "none", "error": "n/a: needs one message of each user"}]
     if not isinstance(randomizer, FrequencyEstimator):
         return [{"estimate": "none", "error": "n/a: needs a randomizer that is named"}]

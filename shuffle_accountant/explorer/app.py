@@ -19,6 +19,7 @@ with app.setup:
     SHOWN = settings.Deployment()
     RUN = settings.Training()
     COUNTS = settings.Thresholds()
+    KEPT = settings.Memoised()
     CELL = 'style="text-align: left; padding: 0.2rem 0.8rem 0.2rem 0; vertical-align: top"'
     # numbers are not broken into lines
     NUMBER = CELL.replace('style="', 'style="white-space: nowrap; ')
@@ -56,7 +57,11 @@ with app.setup:
             f'{warned}<p>It holds only if:</p><ul id="{name}-conditions">{only_if}</ul>'
         )
 
-    def both_ways(question: settings.Deployment | settings.Training) -> Any:
+    def both_ways(
+        question: (
+            settings.Deployment | settings.Memoised | settings.Thresholds | settings.Training
+        ),
+    ) -> Any:
         """The code that gives the same answer, with a button that copies it."""
         return mo.ui.tabs(
             {
@@ -96,13 +101,40 @@ def _():
     sending = mo.ui.dropdown(
         list(settings.SENDING), value=SHOWN.sending, label="each user sends", full_width=True
     )
-    parts = [randomizer, sending, users, arrivals, colluding, rounds, eps0, delta]
+    shuffler = mo.ui.dropdown(
+        list(settings.SHUFFLERS), value=SHOWN.shuffler, label="the shuffler", full_width=True
+    )
+    parts = [randomizer, sending, shuffler, users, arrivals, colluding, rounds, eps0, delta]
     mo.vstack([*parts, categories, target])
-    return arrivals, categories, colluding, delta, eps0, randomizer, rounds, sending, target, users
+    return (
+        arrivals,
+        categories,
+        colluding,
+        delta,
+        eps0,
+        randomizer,
+        rounds,
+        sending,
+        shuffler,
+        target,
+        users,
+    )
 
 
 @app.cell
-def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, sending, target, users):
+def _(
+    arrivals,
+    categories,
+    colluding,
+    delta,
+    eps0,
+    randomizer,
+    rounds,
+    sending,
+    shuffler,
+    target,
+    users,
+):
     chosen = settings.Deployment(
         users=users.value,
         rounds=rounds.value,
@@ -111,16 +143,21 @@ def _(arrivals, categories, colluding, delta, eps0, randomizer, rounds, sending,
         categories=categories.value,
         randomizer=randomizer.value,
         sending=sending.value,
+        shuffler=shuffler.value,
         arrivals=arrivals.value,
         colluding=colluding.value,
         target=target.value,
+    )
+    mo.stop(
+        chosen.refused is not None,
+        mo.Html(f'<p id="refused">No theorem covers this: {html.escape(str(chosen.refused))}</p>'),
     )
     return (chosen,)
 
 
 @app.cell
 def _(chosen):
-    answer = answers.epsilon_told(chosen)
+    answer = answers.epsilon_of(chosen)
     mo.Html(
         f"<p>At δ = {chosen.delta:g}, "
         f'by the reduction <em id="reduction">{answer.bracket.reduction}</em>; '
@@ -193,19 +230,45 @@ def _():
 
 
 @app.cell
-def _(delta, rounds, sampled, threshold):
+def _(chosen, sampled, threshold):
     counts = settings.Thresholds(
         probability=sampled.value,
         threshold=threshold.value,
-        rounds=rounds.value,
-        delta=delta.value,
+        rounds=chosen.rounds,
+        delta=chosen.delta,
     )
+    mo.vstack([mo.Html(told(answers.epsilon_of(counts), "threshold")), both_ways(counts)])
+    return
+
+
+@app.cell
+def _():
+    permanent = slider("ε0 of the answer that is kept", settings.EPS0, KEPT.permanent)
+    instantaneous = slider("ε0 of a copy", settings.EPS0, KEPT.instantaneous)
     mo.vstack(
         [
-            mo.Html(told(answers.threshold_told(counts), "threshold")),
-            mo.md(f"```python\n{counts.python}```"),
+            mo.md(
+                "## Noisy copies of one answer\n\nEach user keeps one randomized binary answer and "
+                "sends a noisy copy of it in every round, with the users, rounds and δ chosen "
+                "above."
+            ),
+            permanent,
+            instantaneous,
         ]
     )
+    return instantaneous, permanent
+
+
+@app.cell
+def _(chosen, instantaneous, permanent):
+    copies = settings.Memoised(
+        permanent=permanent.value,
+        instantaneous=instantaneous.value,
+        **chosen.numbers,
+        rounds=chosen.rounds,
+        delta=chosen.delta,
+    )
+    mo.vstack([mo.Html(told(answers.epsilon_of(copies), "copies")), both_ways(copies)])
     return
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import shuffle_accountant as sa
@@ -27,11 +28,13 @@ __all__ = [
     "ROUNDS",
     "SAMPLED",
     "SENDING",
+    "SHUFFLERS",
     "STEPS",
     "TARGETS",
     "THRESHOLDS",
     "USERS",
     "Deployment",
+    "Memoised",
     "Thresholds",
     "Training",
 ]
@@ -71,14 +74,34 @@ RANDOMIZERS = {
 }
 """The randomizers that can be chosen: the name on the command line, and the class."""
 
-SENDING: dict[str, dict[str, float]] = {
-    "one message": {},
-    "two messages": {"messages_per_user": 2},
-    "five messages": {"messages_per_user": 5},
-    "one message, recognised with probability 1e-9": {"exposure": 1e-9},
-    "one message, recognised with probability 1e-7": {"exposure": 1e-7},
+SENDING = {"one message": 1, "two messages": 2, "five messages": 5}
+"""What each user sends in a round, as a number of messages."""
+
+# Users up to whom the page makes weights, one each.
+_MOST_WEIGHTS = 10**6
+
+
+def _known_half(users: int) -> list[float]:
+    """Posterior weights of the target's message if who sent the first half of them is known."""
+    if users > _MOST_WEIGHTS:
+        raise ValueError(f"users must be at most {_MOST_WEIGHTS:,} for weights here, got {users:,}")
+    known = users // 2
+    return [0.0] * known + [1.0 / (users - known)] * (users - known)
+
+
+SHUFFLERS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "hides who sent what": lambda users: {},
+    "recognises a message with probability 1e-9": lambda users: {"exposure": 1e-9},
+    "recognises a message with probability 1e-7": lambda users: {"exposure": 1e-7},
+    "works in batches of 100 users or more": lambda users: {"minimum_batch": 100},
+    "works in two batches": lambda users: {"batches": [users // 2, users - users // 2]},
+    "works in two random batches": lambda users: {
+        "batches": [users // 2, users - users // 2],
+        "random_batches": True,
+    },
+    "reveals who sent half of the messages": lambda users: {"weights": _known_half(users)},
 }
-"""What each user sends in a round, as arguments of the command line."""
+"""How the shuffler works: arguments of `Shuffler`, by the number of users."""
 
 PLAIN_SAMPLINGS = ("allocation", "shuffle", "poisson")
 """Ways of making batches with independent noise."""
@@ -100,6 +123,7 @@ class Deployment:
         categories: number of values; ignored by randomizers that have none.
         randomizer: one of `RANDOMIZERS`.
         sending: one of `SENDING`.
+        shuffler: one of `SHUFFLERS`.
     """
 
     users: int = 10_000
@@ -109,6 +133,7 @@ class Deployment:
     categories: int = 16
     randomizer: str = "randomized-response"
     sending: str = "one message"
+    shuffler: str = "hides who sent what"
     arrivals: float = 1.0
     colluding: float = 0.0
     target: float = 1.0
@@ -123,12 +148,29 @@ class Deployment:
         return found
 
     @property
-    def sent(self) -> dict[str, Any]:
-        """What each user sends, for a `ShuffleRound`; nothing for one message."""
-        found: dict[str, Any] = dict(SENDING[self.sending])
-        if exposure := found.pop("exposure", None):
-            found["shuffler"] = sa.Shuffler(exposure=exposure)
-        return found
+    def messages(self) -> dict[str, Any]:
+        """How many messages each user sends, for a `ShuffleRound`; nothing for one."""
+        each = SENDING[self.sending]
+        return {"messages_per_user": each} if each > 1 else {}
+
+    @property
+    def leak(self) -> dict[str, Any]:
+        """The arguments of the shuffler; none for a perfect one."""
+        return SHUFFLERS[self.shuffler](self.numbers["users"])
+
+    @property
+    def refused(self) -> str | None:
+        """Why there are no answers to these choices, if no theorem covers them."""
+        try:
+            _ = self.protocol
+        except ValueError as reason:
+            return str(reason)
+        return None
+
+    @property
+    def local(self) -> float:
+        """Epsilon of all rounds without a shuffler, nats."""
+        return self.rounds * self.mechanism.eps0
 
     @property
     def family(self) -> Callable[..., LocalRandomizer]:
@@ -151,23 +193,32 @@ class Deployment:
     @property
     def protocol(self) -> sa.Protocol:
         """All rounds."""
-        survey = sa.ShuffleRound(self.mechanism, **self.numbers, **self.sent)
+        shuffler = sa.Shuffler(**leak) if (leak := self.leak) else None
+        survey = sa.ShuffleRound(self.mechanism, **self.numbers, **self.messages, shuffler=shuffler)
         return sa.Protocol([(survey, self.rounds)])
 
     @property
-    def python(self) -> str:
-        """A program that prints the same bracket, picture and rows."""
+    def definition(self) -> str:
+        """The program's part that makes the protocol."""
         given = ", ".join(f"{name}={value!r}" for name, value in self.parameters.items())
-        numbers = ", ".join(f"{name}={value}" for name, value in self.numbers.items())
-        for name, value in SENDING[self.sending].items():
-            leaks = name == "exposure"
-            numbers += f", shuffler=sa.Shuffler(exposure={value})" if leaks else f", {name}={value}"
+        numbers = self.numbers | self.messages
+        asked = ", ".join(f"{name}={value}" for name, value in numbers.items())
+        if leak := self.leak:
+            leaks = ", ".join(f"{name}={_written(value)}" for name, value in leak.items())
+            asked += f", shuffler=sa.Shuffler({leaks})"
         return (
             "import shuffle_accountant as sa\n"
             "\n"
             f"randomizer = sa.{RANDOMIZERS[self.randomizer]}({given})\n"
-            f"survey = sa.ShuffleRound(randomizer, {numbers})\n"
+            f"survey = sa.ShuffleRound(randomizer, {asked})\n"
             f"protocol = sa.Protocol([(survey, {self.rounds})])\n"
+        )
+
+    @property
+    def python(self) -> str:
+        """A program that prints the same bracket, picture and rows."""
+        return (
+            f"{self.definition}"
             f"spent = sa.epsilon(protocol, delta={self.delta!r})\n"
             "print(spent)\n"
             f"print(sa.report(protocol, delta={self.delta!r}))\n"
@@ -176,8 +227,9 @@ class Deployment:
     @property
     def command(self) -> str:
         """Command lines that print the same."""
-        flags = {"randomizer": self.randomizer, **self.parameters}
-        flags |= SENDING[self.sending]
+        if self.leak:
+            return _from_file(self.definition, self.delta)
+        flags = {"randomizer": self.randomizer, **self.parameters, **self.messages}
         asked = _flags(flags | self.numbers | {"rounds": self.rounds, "delta": self.delta})
         return f"shuffle-accountant epsilon {asked}\nshuffle-accountant report {asked}\n"
 
@@ -199,21 +251,104 @@ class Thresholds:
     delta: float = 1e-6
 
     @property
+    def local(self) -> float:
+        """Epsilon of reports as they are."""
+        return math.inf
+
+    @property
     def protocol(self) -> sa.Protocol:
         """All rounds."""
         one = sa.SampleAndThreshold(probability=self.probability, threshold=self.threshold)
         return sa.Protocol([(one, self.rounds)])
 
     @property
-    def python(self) -> str:
-        """A program that prints the same bracket."""
+    def definition(self) -> str:
+        """The program's part that makes the protocol."""
         return (
             "import shuffle_accountant as sa\n"
             "\n"
             f"count = sa.SampleAndThreshold(probability={self.probability!r}, "
             f"threshold={self.threshold})\n"
-            f"print(sa.epsilon(count, delta={self.delta!r}, rounds={self.rounds}))\n"
+            f"protocol = sa.Protocol([(count, {self.rounds})])\n"
         )
+
+    @property
+    def python(self) -> str:
+        """A program that prints the same bracket."""
+        return f"{self.definition}print(sa.epsilon(protocol, delta={self.delta!r}))\n"
+
+    @property
+    def command(self) -> str:
+        """Command lines that print the same."""
+        return _from_file(self.definition, self.delta)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memoised:
+    """Rounds in which each user sends noisy copies of one binary answer, which it keeps.
+
+    Attributes:
+        permanent: eps0 of the answer that is kept, nats.
+        instantaneous: eps0 of each copy, nats.
+        users: who take part in every round.
+        colluding: those of them who work with the observer.
+        rounds: number of rounds.
+        delta: privacy parameter of all rounds together.
+    """
+
+    permanent: float = 4.0
+    instantaneous: float = 2.0
+    users: int = 10_000
+    colluding: int = 0
+    rounds: int = 5
+    delta: float = 1e-6
+
+    @property
+    def local(self) -> float:
+        """Epsilon of the answer that is kept, without a shuffler, nats."""
+        return self.permanent
+
+    @property
+    def protocol(self) -> sa.Protocol:
+        """All rounds."""
+        kept, copied = (
+            sa.RandomizedResponse(categories=2, eps0=eps0)
+            for eps0 in (self.permanent, self.instantaneous)
+        )
+        one = sa.MemoisedRounds(
+            permanent=kept,
+            instantaneous=copied,
+            users=self.users,
+            rounds=self.rounds,
+            same_participants=True,
+            colluding=self.colluding,
+        )
+        return sa.Protocol([(one, 1)])
+
+    @property
+    def definition(self) -> str:
+        """The program's part that makes the protocol."""
+        return (
+            "import shuffle_accountant as sa\n"
+            "\n"
+            "survey = sa.MemoisedRounds(\n"
+            f"    permanent=sa.RandomizedResponse(categories=2, eps0={self.permanent!r}),\n"
+            f"    instantaneous=sa.RandomizedResponse(categories=2, eps0={self.instantaneous!r}),\n"
+            f"    users={self.users},\n    rounds={self.rounds},\n    same_participants=True,\n"
+            f"    colluding={self.colluding},\n"
+            ")\n"
+            "protocol = sa.Protocol([(survey, 1)])\n"
+        )
+
+    @property
+    def python(self) -> str:
+        """A program that prints the same bracket."""
+        return f"{self.definition}print(sa.epsilon(protocol, delta={self.delta!r}))\n"
+
+    @property
+    def command(self) -> str:
+        """Command lines that print the same."""
+        return _from_file(self.definition, self.delta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,4 +407,23 @@ def _flags(given: Mapping[str, object]) -> str:
         word
         for name, value in given.items()
         for word in (f"--{name.replace('_', '-')}", str(value))
+    )
+
+
+def _written(value: object) -> str:
+    """A value in Python, of a list its equal neighbours once."""
+    if not isinstance(value, list):
+        return repr(value)
+    return " + ".join(f"[{one!r}] * {len([*run])}" for one, run in groupby(value))
+
+
+def _from_file(definition: str, delta: float) -> str:
+    """Command lines that write a protocol to a file and print what it costs and leaks."""
+    return (
+        "python - > protocol.json <<'END'\n"
+        f"import json\n{definition}"
+        "print(json.dumps(protocol.to_dict()))\n"
+        "END\n"
+        f"shuffle-accountant epsilon --protocol protocol.json --delta {delta}\n"
+        f"shuffle-accountant report --protocol protocol.json --delta {delta}\n"
     )

@@ -7,7 +7,8 @@ recognised, each independently, the target is hidden among those that are not:
 the ends of a range of numbers bound it, and the mass of large X may be put to H^(1) above.
 
 Posterior weights. With psi_i the probability that message i is the target's, the divergence is a
-Schur-convex function of psi: at least H^(n) and, as no weight is above w, at most H^(floor(1/w)).
+Schur-convex function of psi: at least H^(k), of k weights that are not zero, and, as none is above
+w, at most H^(floor(1/w)).
 
 Batches. Assigned at random, the target is in a batch with a probability in proportion to its size;
 otherwise the smallest batch bounds the others.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -129,20 +131,38 @@ def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
     return users - kept[-1][2], min(exposure + (1.0 - exposure) * rest, 1.0)
 
 
-def among_weighted(inner: Inner, users: int, weights: tuple[float, ...]) -> DominatingPair:
+def among_weighted(
+    inner: Inner, users: int, weights: tuple[float, ...], colluding: int
+) -> DominatingPair:
     """The pair of a round after which the target's place has a posterior law.
+
+    Its divergence is convex in the law and the same for every order of it. So it is at most that of
+    1/w equal weights if none is above w, and at least that of equal weights at all places that have
+    one. Who colludes may know its own place: at worst those of the likeliest others.
 
     Args:
         inner: the pair for a number of users.
         users: number of honest users, >= 1.
-        weights: the posterior probabilities.
+        weights: the posterior probabilities, one for each user.
+        colluding: users who work with the observer.
     """
-    fewest = max(min(math.floor(1.0 / max(weights) * (1.0 - 1e-12)), users), 1)
-    if abs(1.0 / max(weights) - users) < 1e-6 * users:  # uniform but for rounding
-        fewest = users if max(weights) <= 1.0 / users else fewest
-    few, many = inner(fewest), inner(users)
+    shares = np.sort(np.array(weights))[::-1]
+    largest = float(shares[0])
+    left = [largest, *shares[1 + colluding :].tolist()]
+    fewest = round(math.fsum(left) / largest)
+    while fewest > 1 and not _at_most(fewest, largest, left):
+        fewest -= 1
+    some = min(int(np.count_nonzero(shares)), users)
+    few, many = inner(max(min(fewest, some), 1)), inner(some)
     loss = by_side(lambda side: (few if side is Bound.PESSIMISTIC else many).loss)
     return LeakyPair(f"{many.name}, weights", loss, many.two_sided)
+
+
+def _at_most(count: int, largest: float, weights: list[float]) -> bool:
+    """Whether so often the largest weight is at most the sum of all, without rounding."""
+    exact = count * Fraction(largest)
+    high = float(exact)
+    return math.fsum([*weights, -high, -float(exact - Fraction(high))]) >= 0.0
 
 
 def in_batches(

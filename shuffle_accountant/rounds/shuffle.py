@@ -734,8 +734,7 @@ def _with_leaks(one: ShuffleRound, leak: Shuffler) -> DominatingPair:
     assert isinstance(one.users, int)
     honest = max(one.users - one.colluding, 1)
     if leak.weights is not None:
-        # those who collude may be the likeliest other places
-        return among_weighted(inner, honest, leak.weights)
+        return among_weighted(inner, honest, leak.weights, one.colluding)
     if leak.batches is not None:
         return in_batches(inner, leak.batches, one.colluding, leak.random_batches)
     if leak.minimum_batch is not None:

@@ -251,8 +251,8 @@ MISTAKES = {
     ),
     "another flag": (["compare", "--usrs", "9"], "--usrs"),
     "a flag missing": (
-        ["delta", "--epsilon", "1"],
-        "--users must be given (see shuffle-accountant delta -h)",
+        ["epsilon", "--users", "9"],
+        "--delta must be given (see shuffle-accountant epsilon -h)",
     ),
     "surplus": (["epsilon", "--users", "9", "--delta", "0.1", "more"], "more"),
     "a flag twice": (

@@ -6,11 +6,13 @@ import contextlib
 import dataclasses
 import io
 import json
+import math
 import shlex
 import socket
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant import explorer as serving
 from shuffle_accountant.explorer import answers, settings
-from shuffle_accountant.explorer.settings import Deployment, Thresholds, Training
+from shuffle_accountant.explorer.settings import Deployment, Memoised, Thresholds, Training
 from shuffle_accountant.reports.samplings import compare_samplings
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 
@@ -56,7 +58,7 @@ def by_hand(chosen: Deployment) -> sa.Protocol:
 def test_every_randomizer_is_asked_as_one_would_by_hand(chosen: Deployment, run: Run) -> None:
     protocol = by_hand(chosen)
     assert chosen.protocol == protocol
-    answer = answers.epsilon_told(chosen)
+    answer = answers.epsilon_of(chosen)
     expected = sa.epsilon(protocol, delta=1e-5)
     assert (answer.bracket.lower, answer.bracket.upper) == (expected.lower, expected.upper)
     assert answer.ends == " to ".join(expected.ends())
@@ -79,7 +81,7 @@ def test_a_delta_that_promises_little_is_said_each_time() -> None:
     """Python shows a warning once; the page has to show it with every answer."""
     weak = Deployment(**{**SMALL, "delta": 0.5}, randomizer="general")
     for _ in range(2):
-        assert any("delta" in line for line in answers.epsilon_told(weak).warnings)
+        assert any("delta" in line for line in answers.epsilon_of(weak).warnings)
 
 
 def test_attack_rows_are_those_of_the_report() -> None:
@@ -106,7 +108,7 @@ def test_why_there_is_no_error() -> None:
     assert all(
         row["error"].startswith("n/a: eps0 must be > 0") for row in answers.error_rows(silent)
     )
-    assert answers.epsilon_told(silent).bracket.upper == 0.0
+    assert answers.epsilon_of(silent).bracket.upper == 0.0
     assert answers.profile_picture(silent).startswith(b"\x89PNG")
 
 
@@ -161,9 +163,11 @@ def test_sliders_begin_at_one_of_their_values_and_have_only_valid_ones() -> None
         "target": settings.TARGETS,
         "probability": settings.SAMPLED,
         "threshold": settings.THRESHOLDS,
+        "permanent": settings.EPS0,
+        "instantaneous": settings.EPS0,
     }
     for name, values in sliders.items():
-        every = Deployment(), Training(), Thresholds()
+        every = Deployment(), Training(), Thresholds(), Memoised()
         first = next(one for one in every if hasattr(one, name))
         assert getattr(first, name) in values
         assert list(values) == sorted(set(values))
@@ -180,7 +184,7 @@ def test_arrivals_and_colluders_are_those_of_the_round(run: Run) -> None:
     one = sa.ShuffleRound(chosen.mechanism, users=450, colluding=45)
     assert chosen.protocol == sa.Protocol([(one, 2)])
     expected = sa.epsilon(one, rounds=2, delta=1e-5)
-    assert answers.epsilon_told(chosen).bracket == expected
+    assert answers.epsilon_of(chosen).bracket == expected
     assert printed(chosen.python)[0] == repr(expected)
     code, out, _ = run(*shlex.split(chosen.command.splitlines()[0])[1:], "--json")
     assert (code, json.loads(out)["upper"]) == (0, expected.upper)
@@ -188,39 +192,112 @@ def test_arrivals_and_colluders_are_those_of_the_round(run: Run) -> None:
     assert smallest.numbers == {"users": 1, "colluding": 0}
 
 
+def in_a_file(lines: str, where: Path) -> list[list[str]]:
+    """The commands of command lines whose first ones write a file, with the file's path in them."""
+    script, *commands = lines.replace("python - > protocol.json <<'END'\n", "").split("END\n")
+    file = where / "protocol.json"
+    file.write_text("\n".join(printed(script)), encoding="utf-8")
+    return [
+        [str(file) if word == file.name else word for word in shlex.split(line)[1:]]
+        for line in commands[0].splitlines()
+    ]
+
+
 @pytest.mark.parametrize("sending", settings.SENDING)
 def test_what_users_send_is_that_of_the_round(sending: str, run: Run) -> None:
     chosen = dataclasses.replace(CHOICES[0], users=500, colluding=0.1, sending=sending)
-    more: dict[str, Any] = {
-        "one message": {},
-        "two messages": {"messages_per_user": 2},
-        "five messages": {"messages_per_user": 5},
-        "one message, recognised with probability 1e-9": {"shuffler": sa.Shuffler(exposure=1e-9)},
-        "one message, recognised with probability 1e-7": {"shuffler": sa.Shuffler(exposure=1e-7)},
-    }[sending]
-    one = sa.ShuffleRound(sa.GeneralRandomizer(1.5), users=500, colluding=50, **more)
+    each = {"one message": 1, "two messages": 2, "five messages": 5}[sending]
+    one = sa.ShuffleRound(
+        sa.GeneralRandomizer(1.5), users=500, colluding=50, messages_per_user=each
+    )
     assert chosen.protocol == sa.Protocol([(one, 2)])
     expected = sa.epsilon(one, rounds=2, delta=1e-5)
-    assert answers.epsilon_told(chosen).bracket == expected
+    assert answers.epsilon_of(chosen).bracket == expected
     assert printed(chosen.python)[0] == repr(expected)
     code, out, _ = run(*shlex.split(chosen.command.splitlines()[0])[1:], "--json")
     assert (code, json.loads(out)["upper"]) == (0, expected.upper)
-    assert ("of one message each" in answers.target_met(chosen)) is bool(more)
+    assert ("for one message of each" in answers.target_met(chosen)) is (each > 1)
     named = dataclasses.replace(chosen, randomizer="rappor")
-    assert ("needs one message" in answers.error_rows(named)[0]["error"]) is (
-        "messages_per_user" in more
-    )
+    assert ("needs one message" in answers.error_rows(named)[0]["error"]) is (each > 1)
     assert len(answers.attack_rows(chosen)) > 1
 
 
-def test_counts_above_a_threshold() -> None:
-    chosen = Thresholds(probability=0.2, threshold=10, rounds=2, delta=1e-5)
-    one = sa.SampleAndThreshold(probability=0.2, threshold=10)
+@pytest.mark.parametrize("shuffler", settings.SHUFFLERS)
+@pytest.mark.filterwarnings("ignore::shuffle_accountant.LooseBracketWarning")  # of weights
+def test_what_the_shuffler_does_is_that_of_the_round(
+    shuffler: str, run: Run, tmp_path: Path
+) -> None:
+    chosen = dataclasses.replace(CHOICES[0], users=501, shuffler=shuffler)
+    works = {
+        "hides who sent what": None,
+        "recognises a message with probability 1e-9": sa.Shuffler(exposure=1e-9),
+        "recognises a message with probability 1e-7": sa.Shuffler(exposure=1e-7),
+        "works in batches of 100 users or more": sa.Shuffler(minimum_batch=100),
+        "works in two batches": sa.Shuffler(batches=[250, 251]),
+        "works in two random batches": sa.Shuffler(batches=[250, 251], random_batches=True),
+        "reveals who sent half of the messages": sa.Shuffler(
+            weights=[0.0] * 250 + [1.0 / 251] * 251
+        ),
+    }[shuffler]
+    one = sa.ShuffleRound(sa.GeneralRandomizer(1.5), users=501, shuffler=works)
+    assert chosen.protocol == sa.Protocol([(one, 2)])
+    assert chosen.refused is None
     expected = sa.epsilon(one, rounds=2, delta=1e-5)
-    answer = answers.threshold_told(chosen)
-    assert answer.bracket == expected
-    assert printed(chosen.python) == [repr(expected)]
-    assert any("sampled" in line or "reports" in line for line in answer.conditions)
+    answer = answers.epsilon_of(chosen)
+    assert (answer.bracket, answer.conditions) == (expected, sa.conditions(one))
+    first, *table = printed(chosen.python)
+    assert first == repr(expected)
+    assert ("a perfect shuffler" in answers.target_met(chosen)) is (works is not None)
+    if works is not None:
+        asked, reported = in_a_file(chosen.command, tmp_path)
+        code, out, _ = run(*asked, "--json")
+        assert (code, json.loads(out)["upper"]) == (0, expected.upper)
+        code, out, _ = run(*reported)
+        assert (code, out.splitlines()) == (0, table)
+
+
+def test_choices_that_no_theorem_covers_are_refused_by_name() -> None:
+    both = {"sending": "two messages", "shuffler": "works in two batches"}
+    assert "one message each" in str(dataclasses.replace(CHOICES[0], **both).refused)
+    few = {"users": 50, "shuffler": "works in batches of 100 users or more"}
+    assert "minimum_batch must be" in str(dataclasses.replace(CHOICES[0], **few).refused)
+    many = {"users": 10**8, "shuffler": "reveals who sent half of the messages"}
+    assert "at most 1,000,000" in str(dataclasses.replace(CHOICES[0], **many).refused)
+
+
+@pytest.mark.parametrize("kind", ["threshold", "memoised"])
+def test_other_rounds_are_asked_as_one_would_by_hand(kind: str, run: Run, tmp_path: Path) -> None:
+    counts = Thresholds(probability=0.2, threshold=10, rounds=2, delta=1e-5)
+    copies = Memoised(
+        permanent=2.0, instantaneous=1.0, users=100, colluding=9, rounds=3, delta=1e-5
+    )
+    kept, copied = (sa.RandomizedResponse(categories=2, eps0=eps0) for eps0 in (2.0, 1.0))
+    chosen, one, rounds, local = {
+        "threshold": (counts, sa.SampleAndThreshold(probability=0.2, threshold=10), 2, math.inf),
+        "memoised": (
+            copies,
+            sa.MemoisedRounds(
+                permanent=kept,
+                instantaneous=copied,
+                users=100,
+                rounds=3,
+                same_participants=True,
+                colluding=9,
+            ),
+            1,
+            2.0,
+        ),
+    }[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        expected = sa.epsilon(one, rounds=rounds, delta=1e-5)
+        answer = answers.epsilon_of(chosen)
+        assert (answer.bracket, answer.local) == (expected, local)
+        assert printed(chosen.python) == [repr(expected)]
+        asked, _ = in_a_file(chosen.command, tmp_path)
+        code, out, _ = run(*asked, "--json")
+    assert (code, json.loads(out)["upper"]) == (0, expected.upper)
+    assert answer.conditions == sa.conditions(one)
 
 
 @pytest.mark.parametrize("randomizer", settings.RANDOMIZERS)

@@ -122,13 +122,23 @@ def test_targets_arrivals_and_colluders_have_sliders(page: Any) -> None:
     shows(page, chosen)
 
 
-def test_what_users_send_and_thresholds_can_be_chosen(page: Any) -> None:
+def test_what_users_send_how_it_is_shuffled_and_other_rounds_can_be_chosen(page: Any) -> None:
     shows(page, Deployment())
     page.get_by_role("combobox").nth(1).select_option("two messages")
-    shows(page, replace(Deployment(), sending="two messages"))
+    twice = replace(Deployment(), sending="two messages")
+    shows(page, twice)
+    batches = "works in two batches"
+    page.get_by_role("combobox").nth(2).select_option(batches)
+    refused = page.locator("#refused")
+    browsing.expect(refused).to_contain_text("one message each", timeout=PATIENCE)
+    page.get_by_role("combobox").nth(1).select_option("one message")
+    shows(page, replace(Deployment(), shuffler=batches))
     move(page, "threshold", "ArrowRight")
-    counts = answers.threshold_told(settings.Thresholds(threshold=50))
+    counts = answers.epsilon_of(settings.Thresholds(threshold=50))
     browsing.expect(page.locator("#threshold")).to_have_text(counts.ends, timeout=PATIENCE)
+    move(page, "ε0 of a copy", "ArrowRight")
+    copies = answers.epsilon_of(settings.Memoised(instantaneous=2.25))
+    browsing.expect(page.locator("#copies")).to_have_text(copies.ends, timeout=PATIENCE)
 
 
 def test_the_code_can_be_copied_and_gives_what_the_page_shows(page: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,13 @@ import shuffle_accountant as sa
 from shuffle_accountant.numerics.binomial import log_upper_tail, tail_ratio_error
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.reductions.leaks import _SPREAD, _TAIL, _others, fewest_hidden
+from shuffle_accountant.reductions.leaks import (
+    _SPREAD,
+    _TAIL,
+    _others,
+    among_weighted,
+    fewest_hidden,
+)
 
 
 @pytest.mark.parametrize(("users", "exposure"), [(40, 0.3), (400, 0.02), (10**5, 1e-4)])
@@ -80,15 +88,47 @@ def test_probabilities_of_ranges_of_very_many(users: int, exposure: float) -> No
         assert mass[Bound.OPTIMISTIC] <= first - beyond + own * (first + beyond)
 
 
-def test_weights_are_between_the_fewest_and_all_users() -> None:
-    """No weight above w: at least a round of all users, at most one of floor(1/w) of them."""
-    randomizer, weights = sa.GeneralRandomizer(eps0=1.0), np.full(30, 1.0 / 30.0)
-    weights[:10] *= 1.5  # 1/w is 20, or a little less
-    weights[10:] *= 0.75
+def test_weights_are_between_equal_ones_of_the_largest_and_of_all_places() -> None:
+    """No weight above w: at least a round of the places that have one, at most one of 1/w users."""
+    randomizer, weights = sa.GeneralRandomizer(eps0=1.0), np.full(40, 0.75 / 32.0)
+    weights[:10] = 1.5 / 32.0  # 1/w is 21.3
+    weights[33:] = 0.0
+    weights[32] = 1.0 - weights[:32].sum()
     leak = sa.Shuffler(weights=weights)
     with pytest.warns(sa.LooseBracketWarning):
-        found = sa.delta(sa.ShuffleRound(randomizer, users=30, shuffler=leak), epsilon=0.1)
+        found = sa.delta(sa.ShuffleRound(randomizer, users=40, shuffler=leak), epsilon=0.1)
     low, high = (
-        sa.delta(sa.ShuffleRound(randomizer, users=users), epsilon=0.1) for users in (30, 19)
+        sa.delta(sa.ShuffleRound(randomizer, users=users), epsilon=0.1)
+        for users in (int(np.count_nonzero(weights)), 21)
     )
     assert low.lower <= found.lower <= low.upper < high.lower <= found.upper <= high.upper
+
+
+@pytest.mark.parametrize(("users", "zero"), [(49, 0), (400, 0), (1000, 3), (10_000, 7000)])
+def test_equal_weights_are_a_round_of_so_many_users(users: int, zero: int) -> None:
+    """To the last one: a weight that is rounded up, as 1/49 is, does not cost a user."""
+    weights = [1.0 / users] * users + [0.0] * zero
+    one = sa.ShuffleRound(
+        sa.GeneralRandomizer(eps0=1.0), users=users + zero, shuffler=sa.Shuffler(weights=weights)
+    )
+    found = sa.delta(one, epsilon=0.05)
+    alone = sa.delta(sa.ShuffleRound(one.randomizer, users=users), epsilon=0.05)
+    assert (found.lower, found.upper) == (alone.lower, alone.upper)
+
+
+@pytest.mark.parametrize("off", [1, -1])
+def test_the_number_of_equal_weights_is_exact(off: int) -> None:
+    """The largest k with k w at most the sum, in rational numbers."""
+    for users in (2, 3, 7, 49, 50):
+        largest = 1.0 / users
+        rest = math.nextafter(largest, off)  # the others are a unit above or below
+        weights = (*[max(largest, rest)] * (users - 1), min(largest, rest))
+        seen: list[int] = []
+
+        def inner(count: int, seen: list[int] = seen) -> Any:
+            seen.append(count)
+            return sa.ShuffleRound(sa.GeneralRandomizer(eps0=1.0), users=count).reduced()
+
+        among_weighted(inner, users, weights, 0)
+        exact = sum(map(Fraction, weights)) / Fraction(max(weights))
+        assert seen == [math.floor(exact), users]

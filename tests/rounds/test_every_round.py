@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant.cli import main
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.explorer.answers import epsilon_told
+from shuffle_accountant.explorer.answers import epsilon_of
 from shuffle_accountant.explorer.settings import Deployment
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
@@ -367,12 +368,28 @@ def test_the_command_line_carries_the_same(command: str, typed: str, capsys: Any
         assert sentence in printed
 
 
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.filterwarnings("ignore")  # of wide brackets and large deltas, the same for all
+def test_the_command_line_takes_every_round_from_a_file(
+    name: str, tmp_path: Path, capsys: Any
+) -> None:
+    one, _ = EVERY[name]
+    file = tmp_path / "protocol.json"
+    file.write_text(json.dumps(sa.Protocol([(one, 1)]).to_dict()), encoding="utf-8")
+    asked = ["delta", "--protocol", str(file), "--epsilon", "0.7", "--json"]
+    assert main(asked) in (0, None)
+    found = json.loads(capsys.readouterr().out)
+    wanted = sa.delta(one, epsilon=0.7)
+    assert (found["lower"], found["upper"]) == (wanted.lower, wanted.upper)
+    assert found["conditions"] == list(sa.conditions(one))
+
+
 def test_the_explorer_carries_the_same() -> None:
     chosen = Deployment(
         users=500, rounds=2, eps0=1.5, delta=1e-5, categories=8, randomizer="local-hashing"
     )
-    assert epsilon_told(chosen).conditions == sa.conditions(chosen.protocol)
-    assert any("Hash functions" in one for one in epsilon_told(chosen).conditions)
+    assert epsilon_of(chosen).conditions == sa.conditions(chosen.protocol)
+    assert any("Hash functions" in one for one in epsilon_of(chosen).conditions)
 
 
 @pytest.mark.slow

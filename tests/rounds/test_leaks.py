@@ -81,6 +81,47 @@ def test_references(entry: dict[str, Any]) -> None:
     assert entry["delta"] / off <= found.upper <= entry["delta_upper_k"] * off
 
 
+def seen_in_places(
+    values: tuple[int, ...], weights: tuple[Fraction, ...], colluding: int
+) -> Counter[Any]:
+    """Law of the messages by place, and of the places of the last users, who collude.
+
+    The first user is the target: its place has the law of the weights, and given that the others
+    are arranged uniformly.
+    """
+    users = len(values)
+    seen: Counter[Any] = Counter()
+    for order in itertools.permutations(range(users)):  # the user in each place
+        arranged = weights[order.index(0)] / math.factorial(users - 1)
+        known = tuple(order.index(one) for one in range(users - colluding, users))
+        for bits in itertools.product((0, 1), repeat=users):
+            sent = ((TRUTH if bits[i] == values[i] else 1 - TRUTH) for i in range(users))
+            seen[known, tuple(bits[i] for i in order)] += math.prod(sent, start=arranged)
+    return seen
+
+
+@pytest.mark.parametrize("colluding", [0, 1, 2])
+@pytest.mark.parametrize(
+    "tenths", [(4, 3, 2, 1), (3, 3, 2, 2), (5, 5, 0, 0), (4, 3, 3, 0), (10, 0, 0, 0)]
+)
+def test_weights_by_enumeration(tenths: tuple[int, ...], colluding: int) -> None:
+    """Of all arrangements, places of those who collude, messages, and data of the others."""
+    weights = tuple(Fraction(one, 10) for one in tenths)
+    leak = sa.Shuffler(weights=map(float, weights))
+    one = sa.ShuffleRound(RESPONSE, users=4, shuffler=leak, colluding=colluding)
+    for alpha in (Fraction(1), Fraction(3, 2), Fraction(5, 2)):
+        worst = Fraction(0)
+        for others in itertools.combinations_with_replacement((0, 1), 3 - colluding):
+            known = (0,) * colluding  # what they send is theirs to know
+            p, q = (seen_in_places((mine, *others, *known), weights, colluding) for mine in (0, 1))
+            for first, second in ((p, q), (q, p)):
+                worst = max(worst, sum(max(first[k] - alpha * second[k], 0) for k in first))
+        with warnings.catch_warnings():  # the ends are apart where weights differ
+            warnings.simplefilter("ignore", sa.LooseBracketWarning)
+            found = sa.delta(one, epsilon=math.log(alpha))
+        assert found.upper >= float(worst)
+
+
 def test_batches() -> None:
     whole = sa.ShuffleRound(GENERAL, users=1000)
     drawn = sa.Shuffler(batches=[400, 600], random_batches=True)
