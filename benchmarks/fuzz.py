@@ -8,7 +8,8 @@ upper end not below it, without a tolerance. The one allowance is for channels w
 do not add up to one: four times users times that defect times 1 + e^epsilon.
 
 Steps and rounds of one user are asked by their closed forms, in both orders, and states and
-certificates are altered (see `benchmarks.fuzz_steps`).
+certificates are altered (see `benchmarks.fuzz_steps`). Several messages of a user, groups of people
+and shufflers as they are deployed are enumerated too (see `benchmarks.fuzz_people`).
 
 A check is one comparison of an answer with an exact value. Besides, no call may warn of anything
 but a loose bracket, raise, answer NaN, or take 20 seconds of the processor's time.
@@ -38,7 +39,7 @@ from typing import Any
 import numpy as np
 
 import shuffle_accountant as sa
-from benchmarks import fuzz_steps
+from benchmarks import fuzz_people, fuzz_steps
 
 _TESTS = str(Path(__file__).resolve().parent.parent / "tests")
 if _TESTS not in sys.path:
@@ -823,6 +824,7 @@ def run(
     while time.monotonic() < end and judge.checks.total() < checks:
         step(judge, rng)
         fuzz_steps.steps(judge, rng)
+        fuzz_people.people(judge, rng)
         if strange is not None:
             if rng.random() < _FILES:
                 fuzz_steps.files(judge, rng)

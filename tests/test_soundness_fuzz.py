@@ -14,7 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from fractions import Fraction
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,29 @@ def test_closed_forms_in_both_orders(
         benchmark_script("fuzz_steps").steps(judge, rng)
     assert judge.checks.total() > 15 * steps
     assert not judge.failures, fuzz.report(judge.checks, judge.failures)
+
+
+@pytest.mark.parametrize("off", [1.0, 0.9])
+def test_people_and_shufflers(
+    fuzz: ModuleType,
+    benchmark_script: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    off: float,
+) -> None:
+    """By enumeration of the protocols; ends that are a tenth too low are noticed."""
+    people = benchmark_script("fuzz_people")
+    asked = sa.delta
+
+    def delta(*rounds: Any, **options: Any) -> Any:
+        found = asked(*rounds, **options)
+        return SimpleNamespace(lower=off * found.lower, upper=off * found.upper)
+
+    monkeypatch.setattr(people.sa, "delta", delta)
+    judge, rng = fuzz.Judge(), np.random.default_rng([SEED, 250])
+    for _ in range(12):
+        people.people(judge, rng)
+    assert judge.checks.total() > 50
+    assert bool(judge.failures) is (off < 1.0), fuzz.report(judge.checks, judge.failures)
 
 
 @pytest.mark.slow

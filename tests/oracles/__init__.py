@@ -27,6 +27,7 @@ one job:
 * ``orders``: permutations, their distances and d-sigma-private shuffles, by listing them all,
 * ``leavers``: who leaves a set of slots, by listing permutations, slot by slot and by moved points,
 * ``pointing_out``: two adversaries against a shuffled group, played out in full,
+* ``people``: several messages of a user, imperfect shufflers, kept answers, thresholds, by listing,
 * ``rational``: channels, clones and their compositions in integers, for strict comparisons,
 * ``hostile``: arguments that nobody means, and what an answer to them must not be,
 * ``containment``: "the bracket contains the truth", in exact comparisons.

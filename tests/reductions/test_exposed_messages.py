@@ -88,6 +88,31 @@ def test_probabilities_of_ranges_of_very_many(users: int, exposure: float) -> No
         assert mass[Bound.OPTIMISTIC] <= first - beyond + own * (first + beyond)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize(("users", "exposure"), [(400, 0.002), (10**9, 0.3)])
+def test_tails_of_a_library_may_be_off_by_what_is_stated(
+    users: int, exposure: float, sign: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbouring ones in opposite ways; of few users by a constant, of many by the deviation."""
+    plain, beyond = _others(users, exposure)
+    kind = type(binom(10, 0.5))
+    survival = kind.sf
+    off = 0.999 * (_TAIL + _SPREAD * binom(users - 1, exposure).std()) * 2.0**-53
+
+    def erring(law: Any, places: Any) -> Any:
+        found = survival(law, places)
+        return found * (1.0 + sign * off * (1.0 - 2.0 * (np.arange(found.size) % 2)))
+
+    monkeypatch.setattr(kind, "sf", erring)
+    found, rest = _others(users, exposure)
+    # the tails themselves are as likely to be above as below the truth, by far less than stated
+    assert rest >= beyond * (1.0 - off)
+    for (known, *places), (mass, *same) in zip(plain, found, strict=True):
+        middle = 0.5 * (known[Bound.OPTIMISTIC] + known[Bound.PESSIMISTIC])
+        assert places == same
+        assert mass[Bound.OPTIMISTIC] <= middle <= mass[Bound.PESSIMISTIC]
+
+
 def test_weights_are_between_equal_ones_of_the_largest_and_of_all_places() -> None:
     """No weight above w: at least a round of the places that have one, at most one of 1/w users."""
     randomizer, weights = sa.GeneralRandomizer(eps0=1.0), np.full(40, 0.75 / 32.0)

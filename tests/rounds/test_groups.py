@@ -6,20 +6,20 @@ import itertools
 import json
 import math
 import pickle
-from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from oracles.containment import assert_contains
+from oracles.enumeration import hockey_stick, shuffled_output
 from scipy.stats import norm
 
 import shuffle_accountant as sa
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 # Binary randomized response that tells the truth with probability 3/4.
-TRUTH = Fraction(3, 4)
+ROWS = [[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]]
 RESPONSE = sa.RandomizedResponse(categories=2, eps0=math.log(3))
 
 
@@ -27,31 +27,15 @@ def entries(name: str) -> list[dict[str, Any]]:
     return json.loads((REFS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def ones(values: tuple[int, ...]) -> Counter[int]:
-    """Law of the number of ones among shuffled messages, by enumeration."""
-    law: Counter[int] = Counter()
-    for bits in itertools.product((0, 1), repeat=len(values)):
-        chance = math.prod(
-            (TRUTH if bit == value else 1 - TRUTH for bit, value in zip(bits, values, strict=True)),
-            start=Fraction(1),
-        )
-        law[sum(bits)] += chance
-    return law
-
-
-def divergence(p: Counter[int], q: Counter[int], alpha: Fraction) -> Fraction:
-    return sum((max(p[k] - alpha * q[k], Fraction(0)) for k in p | q), start=Fraction(0))
-
-
 def worst(messages: int, changed: int, alpha: Fraction) -> Fraction:
     """Largest divergence over all data of the others and all changes of some values."""
     laws = {
-        (mine, others): ones((*mine, *others))
+        (mine, others): shuffled_output(ROWS, (*mine, *others))
         for mine in itertools.product((0, 1), repeat=changed)
         for others in itertools.combinations_with_replacement((0, 1), messages - changed)
     }
     return max(
-        divergence(laws[a, rest], laws[b, rest], alpha)
+        hockey_stick(laws[a, rest], laws[b, rest], alpha)
         for a, rest in laws
         for b, other in laws
         if rest == other
@@ -154,7 +138,7 @@ def test_the_chain_is_the_power_applied_again(users: int, group: int) -> None:
 
     The loss is given as a table, about which no theorem on groups of its own is known.
     """
-    zero, one = ones((0,) * users), ones((1, *(0,) * (users - 1)))
+    zero, one = (shuffled_output(ROWS, (mine, *(0,) * (users - 1))) for mine in (0, 1))
     tables, curves = [], []
     for p, q in ((one, zero), (zero, one)):
         cells: dict[Fraction, Fraction] = {}

@@ -13,31 +13,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from oracles.enumeration import hockey_stick
+from oracles.people import exposed, in_places
 
 import shuffle_accountant as sa
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 ENTRIES = json.loads((REFS / "leaky.json").read_text(encoding="utf-8"))
-TRUTH = Fraction(3, 4)
+ROWS = [[Fraction(3, 4), Fraction(1, 4)], [Fraction(1, 4), Fraction(3, 4)]]
 RESPONSE = sa.RandomizedResponse(categories=2, eps0=math.log(3))
 GENERAL = sa.GeneralRandomizer(eps0=2.0)
-
-
-def law(values: tuple[int, ...], exposure: Fraction, everyone: bool) -> Counter[Any]:
-    """Law of what is seen: whose message is recognised, what it says, and the others' count."""
-    seen: Counter[Any] = Counter()
-    for bits in itertools.product((0, 1), repeat=len(values)):
-        chance = math.prod(
-            (TRUTH if bit == value else 1 - TRUTH for bit, value in zip(bits, values, strict=True)),
-            start=Fraction(1),
-        )
-        users = range(len(values) if everyone else 1)
-        for caught in itertools.product((False, True), repeat=len(users)):
-            both = [exposure if one else 1 - exposure for one in caught]
-            shown = tuple((i, bits[i]) for i in users if caught[i])
-            rest = sum(bits) - sum(bit for _, bit in shown)
-            seen[shown, rest] += chance * math.prod(both, start=Fraction(1))
-    return seen
 
 
 @pytest.mark.parametrize("everyone", [False, True])
@@ -48,9 +33,9 @@ def test_exposure_by_enumeration(users: int, exposure: Fraction, everyone: bool)
     one = sa.ShuffleRound(RESPONSE, users=users, shuffler=shuffler)
     for alpha in (Fraction(1), Fraction(3, 2), Fraction(5, 2)):
         for others in itertools.combinations_with_replacement((0, 1), users - 1):
-            p, q = (law((mine, *others), exposure, everyone) for mine in (0, 1))
+            p, q = (exposed(ROWS, (mine, *others), exposure, everyone) for mine in (0, 1))
             for first, second in ((p, q), (q, p)):
-                truth = sum(max(first[k] - alpha * second[k], 0) for k in first | second)
+                truth = hockey_stick(first, second, alpha)
                 assert sa.delta(one, epsilon=math.log(alpha)).upper >= float(truth)
 
 
@@ -81,25 +66,6 @@ def test_references(entry: dict[str, Any]) -> None:
     assert entry["delta"] / off <= found.upper <= entry["delta_upper_k"] * off
 
 
-def seen_in_places(
-    values: tuple[int, ...], weights: tuple[Fraction, ...], colluding: int
-) -> Counter[Any]:
-    """Law of the messages by place, and of the places of the last users, who collude.
-
-    The first user is the target: its place has the law of the weights, and given that the others
-    are arranged uniformly.
-    """
-    users = len(values)
-    seen: Counter[Any] = Counter()
-    for order in itertools.permutations(range(users)):  # the user in each place
-        arranged = weights[order.index(0)] / math.factorial(users - 1)
-        known = tuple(order.index(one) for one in range(users - colluding, users))
-        for bits in itertools.product((0, 1), repeat=users):
-            sent = ((TRUTH if bits[i] == values[i] else 1 - TRUTH) for i in range(users))
-            seen[known, tuple(bits[i] for i in order)] += math.prod(sent, start=arranged)
-    return seen
-
-
 @pytest.mark.parametrize("colluding", [0, 1, 2])
 @pytest.mark.parametrize(
     "tenths", [(4, 3, 2, 1), (3, 3, 2, 2), (5, 5, 0, 0), (4, 3, 3, 0), (10, 0, 0, 0)]
@@ -113,9 +79,9 @@ def test_weights_by_enumeration(tenths: tuple[int, ...], colluding: int) -> None
         worst = Fraction(0)
         for others in itertools.combinations_with_replacement((0, 1), 3 - colluding):
             known = (0,) * colluding  # what they send is theirs to know
-            p, q = (seen_in_places((mine, *others, *known), weights, colluding) for mine in (0, 1))
+            p, q = (in_places(ROWS, (mine, *others, *known), weights, colluding) for mine in (0, 1))
             for first, second in ((p, q), (q, p)):
-                worst = max(worst, sum(max(first[k] - alpha * second[k], 0) for k in first))
+                worst = max(worst, hockey_stick(first, second, alpha))
         with warnings.catch_warnings():  # the ends are apart where weights differ
             warnings.simplefilter("ignore", sa.LooseBracketWarning)
             found = sa.delta(one, epsilon=math.log(alpha))
@@ -212,9 +178,7 @@ def law_of_two(values: tuple[int, ...], exposure: Fraction, everyone: bool) -> C
         once: Counter[Any] = Counter()
         for bits in itertools.product((0, 1), repeat=len(values)):
             pairs = zip(bits, values, strict=True)
-            chance = math.prod(
-                (TRUTH if bit == value else 1 - TRUTH for bit, value in pairs), start=Fraction(1)
-            )
+            chance = math.prod((ROWS[value][bit] for bit, value in pairs), start=Fraction(1))
             shown = tuple((i, bits[i]) for i in range(users) if caught[i])
             once[shown, sum(bits) - sum(bit for _, bit in shown)] += chance
         for first, second in itertools.product(once, repeat=2):

@@ -12,6 +12,8 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
+from oracles.enumeration import hockey_stick
+from oracles.people import released
 
 import shuffle_accountant as sa
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
@@ -33,21 +35,6 @@ def marks_of(entry: dict[str, Any]) -> Any:
     return pytest.mark.release if entry.get("rounds") in (3, 5) else pytest.mark.slow
 
 
-def law(users: int, probability: Fraction, threshold: int) -> dict[int, Fraction]:
-    """Law of the released count: 0 where it is suppressed."""
-    found: dict[int, Fraction] = {}
-    for count in range(users + 1):
-        chance = math.comb(users, count) * probability**count * (1 - probability) ** (users - count)
-        kept = count if count >= threshold else 0
-        found[kept] = found.get(kept, Fraction(0)) + chance
-    return found
-
-
-def divergence(p: dict[Any, Fraction], q: dict[Any, Fraction], alpha: Fraction) -> Fraction:
-    keys = {*p, *q}
-    return sum((max(p.get(k, 0) - alpha * q.get(k, 0), Fraction(0)) for k in keys), Fraction(0))
-
-
 @pytest.mark.parametrize("probability", [Fraction(1, 10), Fraction(1, 2)])
 @pytest.mark.parametrize("threshold", [1, 2, 4])
 @pytest.mark.parametrize("alpha", [Fraction(1), Fraction(11, 10), Fraction(3, 2), Fraction(3)])
@@ -58,8 +45,8 @@ def test_all_numbers_of_users_in_exact_arithmetic(
     found = one.delta(epsilon=math.log(alpha))
     worst = Fraction(0)
     for others in range(60):
-        p, q = (law(others + more, probability, threshold) for more in (1, 0))
-        worst = max(worst, divergence(p, q, alpha), divergence(q, p, alpha))
+        p, q = (released(others + more, probability, threshold) for more in (1, 0))
+        worst = max(worst, hockey_stick(p, q, alpha), hockey_stick(q, p, alpha))
     assert found.lower <= float(worst) * (1 + 1e-12) + 1e-300
     assert found.upper >= float(worst) * (1 - 1e-12)
     assert found.upper <= float(worst) * (1 + 1e-6)
@@ -73,11 +60,17 @@ def test_replaced_values_in_exact_arithmetic(alpha: Fraction) -> None:
     found = one.delta(epsilon=math.log(alpha))
     for first in range(7):
         for second in range(7):
-            a, b = law(first + 1, probability, threshold), law(second, probability, threshold)
-            c, d = law(first, probability, threshold), law(second + 1, probability, threshold)
+            a, b = (
+                released(first + 1, probability, threshold),
+                released(second, probability, threshold),
+            )
+            c, d = (
+                released(first, probability, threshold),
+                released(second + 1, probability, threshold),
+            )
             p = {(x, y): a[x] * b[y] for x in a for y in b}
             q = {(x, y): c[x] * d[y] for x in c for y in d}
-            assert found.upper >= float(divergence(p, q, alpha))
+            assert found.upper >= float(hockey_stick(p, q, alpha))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +101,7 @@ def test_two_rounds_of_any_numbers_of_users_by_enumeration() -> None:
     scanned = ThresholdPair(0.3, threshold).scanned
     pairs = {}
     for m in (2, 3, 5, 9, 14, 25, 45):
-        p, q = law(m + 1, probability, threshold), law(m, probability, threshold)
+        p, q = released(m + 1, probability, threshold), released(m, probability, threshold)
         pairs[m] = [(float(p.get(x, 0)), float(q.get(x, 0))) for x in {*p, *q}]
         place = int(np.searchsorted(scanned, m))
         if m > scanned[-1]:
@@ -145,7 +138,7 @@ def test_two_values_of_which_much_is_certain_by_enumeration(
     """Profiles that are flat above alpha = 1, as most of P is impossible under Q."""
     exact = Fraction(probability)
     p, q = (
-        {key: float(value) for key, value in law(users, exact, threshold).items()}
+        {key: float(value) for key, value in released(users, exact, threshold).items()}
         for users in (others + 1, others)
     )
     one = sa.SampleAndThreshold(
@@ -242,14 +235,14 @@ def test_events_at_ratios_of_counts(others: int, probability: float) -> None:
     pair = ThresholdPair(probability, 2, others=others)
     p = Fraction(probability)
 
-    def law(users: int) -> list[Fraction]:
+    def released(users: int) -> list[Fraction]:
         each = [
             math.comb(users, c) * p**c * (1 - p) ** (users - c) if c <= users else Fraction(0)
             for c in range(others + 2)
         ]
         return [each[0] + each[1], *each[2:]]
 
-    with_target, without = law(others + 1), law(others)
+    with_target, without = released(others + 1), released(others)
     at = [abs(math.log(a / b)) for a, b in zip(with_target, without, strict=True) if a and b]
     losses = np.sort([max(loss * (1.0 + off), 0.0) for loss in at for off in (0.0, 1e-15, -1e-15)])
     for bounds, first, second in (
