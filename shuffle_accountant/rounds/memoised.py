@@ -25,7 +25,7 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 __all__ = ["MemoisedRounds"]
 
 # Epsilons at which the bounds are asked for: twice as many make the bracket four times narrower.
-_POINTS = 256
+_POINTS = 288
 # Relative width of the brackets of the bounds there.
 _TOLERANCE = 1e-3
 # Points reach to where a bound is below this delta; smaller deltas are answered more loosely.
@@ -206,7 +206,7 @@ def _reduced(one: MemoisedRounds) -> AllocationPair:
     most = min(hidden, 600.0)
     last = min(max(alone.deviation * math.sqrt(one.rounds), 1e-12), most)
     while last < most and min(profile(last)[1] for profile in profiles) > _LEAST:
-        last = min(1.5 * last, most)
+        last = min(1.2 * last, most)
     losses = np.linspace(0.0, last, _POINTS)
     if last < hidden:
         losses = np.append(losses, hidden if hidden <= 600.0 else 2.0 * last)
