@@ -16,6 +16,7 @@ from shuffle_accountant.engine.trade_off import envelope_loss
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
+from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.allocation import AllocationPair
 from shuffle_accountant.rounds.base import Round, certified_at, needed
@@ -30,6 +31,9 @@ _POINTS = 288
 _TOLERANCE = 1e-3
 # Points reach to where a bound is below this delta; smaller deltas are answered more loosely.
 _LEAST = 1e-20
+# An eps0 of the answers below which they are bounded as if nobody shuffled, nats: points of a
+# profile would be too close for doubles.
+_NOTHING = 1e-300
 # Relative error of the alpha that a bound is asked at, some exponentials and their quotient.
 _ROUNDING = 1e-12
 
@@ -199,6 +203,9 @@ def _reduced(one: MemoisedRounds) -> AllocationPair:
         # memos do not hide when a value changes
         return AllocationPair("memoised", composed)
     hidden = one.values_per_user * one.permanent.eps0
+    if hidden < _NOTHING:
+        unshuffled = ShuffleRound(GeneralRandomizer(eps0=hidden), users=1)
+        return AllocationPair("memoised", unshuffled.reduced().loss)
     profiles = [partial(_behind_memo, one, hidden, {})]
     alike = one.users if one.same_participants else one.smallest_pattern
     if alike is not None and one.values_per_user == 1 and alike > one.colluding:

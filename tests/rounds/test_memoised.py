@@ -101,3 +101,23 @@ def test_what_is_not_covered_is_refused(changed: dict[str, Any], named: str) -> 
     assert "\n" not in str(refused.value)
     with pytest.raises(TypeError, match="same_participants"):
         sa.MemoisedRounds(**both)
+
+
+@pytest.mark.parametrize("eps0", [0.0, 5e-324, 1e-310, 1e-17, 1e-9])
+@pytest.mark.parametrize("copies", [0.0, 1.0])
+@pytest.mark.parametrize(("users", "rounds"), [(1, 1), (5, 3)])
+def test_answers_that_say_next_to_nothing(
+    eps0: float, copies: float, users: int, rounds: int
+) -> None:
+    """All rounds together say no more than the answers that are kept do without a shuffler."""
+    one = sa.MemoisedRounds(
+        permanent=sa.RandomizedResponse(categories=2, eps0=eps0),
+        instantaneous=sa.RandomizedResponse(categories=2, eps0=copies),
+        users=users,
+        rounds=rounds,
+        same_participants=True,
+    )
+    at_zero = sa.delta(one, epsilon=0.0)
+    assert 0.0 <= at_zero.lower <= at_zero.upper <= math.tanh(eps0 / 2) * 1.01 + 1e-300
+    assert sa.delta(one, epsilon=1e-8).upper == 0.0
+    assert sa.epsilon(one, delta=1e-6).upper <= eps0
