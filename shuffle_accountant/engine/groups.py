@@ -33,6 +33,7 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.tabulated import LossBounds, TabulatedLoss
+from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
@@ -52,6 +53,8 @@ _POINTS, _LOOKS = 96, 4
 # False positive rates at which F is applied. Points of the profile below this share of the answer
 # have no influence on it.
 _RATES, _SHARE = 400, 1e-4
+# Epsilons closer than this share of the largest loss of all are one.
+_APART = 1e-12
 # Largest log of a weight that this share allows for: beyond it, points are too far apart.
 _MOST_WEIGHT = 60.0
 # Applications of F whose kinks are followed exactly; later ones are met by the rates.
@@ -127,9 +130,18 @@ def _profile(ask: Ask, losses: Array) -> tuple[Array, Array]:
 
 def _above(losses: Array, high: Array, group: int) -> PldAtoms:
     """The pair of laws whose profile is the lower hull of what the best splits give."""
+    places, found = _splits(losses, high, group)
+    whole = whole_losses(places)
+    value = whole_profile(places, found, found)
+    return polygon_atoms(whole_places(whole), value, whole, float(value[-1]), Bound.PESSIMISTIC)
+
+
+def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
+    """Epsilons, ascending from 0, and what the best splits bound delta by there."""
     # lines alpha x + h(alpha), by log(alpha): 1 at alpha = 0, below 1 by exchange of the order
-    slack = roundings(2 * ELEMENTARY + 4)
-    mirrored = raised(-np.expm1(-losses) + np.exp(-losses) * high, slack)
+    count = 2 * ELEMENTARY + 4
+    mirrored = rounded(-np.expm1(-losses) + np.exp(-losses) * high, count)
+    mirrored = raised(mirrored, roundings(count))
     slopes = np.concatenate([[-math.inf], -losses[:0:-1], losses])
     heights = np.concatenate([[1.0], mirrored[:0:-1], high])
     corners, slopes, heights = _envelope(slopes, heights)
@@ -138,6 +150,7 @@ def _above(losses: Array, high: Array, group: int) -> PldAtoms:
     rates = _rates(corners, np.append(values, 1.0), np.append(corners, 1.0), group, far)
     rates = np.sqrt(rates[1:] * rates[:-1])  # inside of the segments, where one line is least
     split, power, offset = np.zeros(rates.size), rates, np.zeros(rates.size)
+    added = np.zeros(rates.size)
     for _ in range(group):
         line = np.searchsorted(corners[::-1], power, side="right")
         line = slopes.size - 1 - line
@@ -145,17 +158,31 @@ def _above(losses: Array, high: Array, group: int) -> PldAtoms:
             slope = np.exp(slopes[line])
             offset = np.where(slope > 0.0, slope * offset, 0.0) + heights[line]
             power = np.minimum(slope * power + heights[line], 1.0)
-        split = split + slopes[line]
+        split, added = split + slopes[line], added + np.abs(slopes[line])
+    offset = rounded(offset, (ELEMENTARY + 4.0) * group)
     offset = raised(offset, roundings((ELEMENTARY + 4.0) * group))
-    # the product of the alphas is rounded: a profile falls, so it is asked a little further on
-    kept = (split > 0.0) & (split <= LIMITS.largest_log)
-    places = np.append(0.0, raised(split[kept], roundings(2.0 * group)))
-    found = np.append(min(group * float(high[0]), 1.0), np.minimum(offset[kept], 1.0))
-    places, first = np.unique(places[np.argsort(found)], return_index=True)
-    found = np.minimum.accumulate(np.sort(found)[first])
-    whole = whole_losses(places)
-    value = whole_profile(places, found, found)
-    return polygon_atoms(whole_places(whole), value, whole, float(value[-1]), Bound.PESSIMISTIC)
+    # the log of the product of the alphas is rounded: a profile falls, so each bound is taken to
+    # hold a little further on only
+    kept = (split > -math.inf) & (split <= LIMITS.largest_log)
+    split = disturbed(split[kept], lambda: group * added[kept] * budget().roundoff)
+    further = np.maximum(split + roundings(2.0 * group) * added[kept], 0.0)
+    start = min(group * float(high[0]), 1.0)
+    if not kept.any():
+        return np.zeros(1), np.array([start])
+    places, first = np.unique(further[np.argsort(offset[kept])], return_index=True)
+    found = np.minimum.accumulate(np.sort(np.minimum(offset[kept], 1.0))[first])
+    # of places that rounding hardly tells apart, the last: a bound holds further on, too
+    # places are known to a few roundings of the logs that are added
+    apart = (_APART + 16.0 * group * budget().roundoff) * group * float(losses[-1])
+    last = np.append(np.diff(places) > apart, True)
+    places, found = places[last], found[last]
+    # a profile falls by no more than alpha rises
+    next_to_it = rounded(np.min(found + np.expm1(places)), ELEMENTARY + 1.0)
+    next_to_it = raised(next_to_it, roundings(ELEMENTARY + 1.0))
+    start = min(float(next_to_it), start)
+    if places[0] <= apart:
+        places, found = places[1:], found[1:]
+    return np.append(0.0, places), np.append(start, np.minimum(found, start))
 
 
 def _envelope(slopes: Array, heights: Array) -> tuple[Array, Array, Array]:
@@ -183,25 +210,37 @@ def _envelope(slopes: Array, heights: Array) -> tuple[Array, Array, Array]:
 def _below(losses: Array, low: Array, high: Array, group: int) -> PldAtoms:
     """The pair of laws below F applied several times, from a pair below the profile."""
     atoms = profile_atoms(losses, (low, high), (low, high), 0.0, Bound.OPTIMISTIC)
+    far = math.exp(-min(group * float(losses[-1]), LIMITS.largest_log))
+    return symmetric_atoms(*_powers(atoms, group, far))
+
+
+def _powers(atoms: PldAtoms, group: int, far: float) -> tuple[Array, Array, float]:
+    """False positive rates x, lower ends of F applied several times less x, and of that at 0.
+
+    Args:
+        atoms: a pair below one person's profile.
+        group: how often F is applied.
+        far: as for `_rates`.
+    """
     order = np.argsort(-atoms.loss)
     loss, mass = atoms.loss[order] - atoms.loss_error, atoms.mass[order]
-    slack = roundings(ELEMENTARY + 4.0 + 2.0 * loss.size)
-    x = raised(np.cumsum(mass * np.exp(-loss)), slack)
-    y = lowered(atoms.infinite + np.cumsum(mass), slack)
+    count = ELEMENTARY + 4.0 + 2.0 * loss.size
+    slack = roundings(count)
+    x = raised(rounded(np.cumsum(mass * np.exp(-loss)), count), slack)
+    y = lowered(rounded(atoms.infinite + np.cumsum(mass), count), slack)
     corner = np.append(0.0, x)
     height = np.minimum(np.append(atoms.infinite, y), 1.0)
     kept = np.append(True, np.diff(corner) > 0.0)
     corner, height = corner[kept], np.maximum.accumulate(height[kept])
-    far = math.exp(-min(group * float(losses[-1]), LIMITS.largest_log))
     rates = _rates(corner[1:], height[1:], corner[1:], group, far)
     power = rates
     for _ in range(group):
-        power = np.interp(power, corner, height) * (1.0 - roundings(8.0))
+        power = rounded(np.interp(power, corner, height), 8.0) * (1.0 - roundings(8.0))
     start = 0.0
     for _ in range(group):
-        start = float(np.interp(start, corner, height)) * (1.0 - roundings(8.0))
-    gain = (power - rates) - roundings(4.0) * power
-    return symmetric_atoms(rates, gain, start)
+        start = rounded(float(np.interp(start, corner, height)), 8.0) * (1.0 - roundings(8.0))
+    gain = (rounded(power, 4.0) - rates) - roundings(4.0) * power
+    return rates, gain, start
 
 
 def _rates(corners: Array, heights: Array, places: Array, group: int, far: float) -> Array:

@@ -33,7 +33,7 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
-from shuffle_accountant.numerics.budget import disturbed
+from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
     Array,
@@ -74,7 +74,8 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
         profile_atoms(losses, (low, upper), (low, upper), 0.0, Bound.OPTIMISTIC)
         for low, upper in ends
     ]
-    every = np.concatenate([np.abs(one.loss) + one.loss_error for one in polygons])
+    # where the polygons have kinks: between them all are lines, and so is a chord below the least
+    every = np.concatenate([np.maximum(one.loss - one.loss_error, 0.0) for one in polygons])
     places = np.unique(np.concatenate([losses, every]))
     least = np.min([_heights(one, places) for one in polygons], axis=0)
     # of places that rounding hardly tells apart, the first with the least height is below them
@@ -90,7 +91,8 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
 def _heights(atoms: PldAtoms, places: Array) -> Array:
     """Lower bounds of the hockey-stick divergence of a pair below, at losses."""
     gain = -np.expm1(np.minimum(places[:, None] - (atoms.loss - atoms.loss_error), 0.0))
-    return np.asarray(np.maximum(lowered(gain @ atoms.mass, pairwise_sum(own=16)) - 1e-300, 0.0))
+    total = rounded(gain @ atoms.mass, 16.0)
+    return np.asarray(np.maximum(lowered(total, pairwise_sum(own=16)) - 1e-300, 0.0))
 
 
 def table_of(atoms: PldAtoms) -> PldTable:

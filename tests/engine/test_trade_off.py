@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -11,8 +13,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from shuffle_accountant.engine.trade_off import refined_trade_off, trade_off_ends
-from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.engine.trade_off import (
+    _heights,
+    envelope_loss,
+    refined_trade_off,
+    table_of,
+    trade_off_ends,
+)
+from shuffle_accountant.lattice.grid import PldAtoms
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.budget import disturbed, stress
+from shuffle_accountant.numerics.rounding import Bound
 
 RATES = np.array([0.0, 1e-300, 1e-17, 1e-9, 1e-3, 0.01, 0.1, 0.25, 0.5, 0.8, 0.99, 1.0])
 DIGITS = 50
@@ -142,3 +153,83 @@ def test_the_rate_zero_is_served_by_the_largest_epsilon() -> None:
     assert 1.0 - 2e-12 <= below[0] <= 1.0 - 1e-12
     assert above[0] == 1.0
     assert below[1] <= 0.1
+
+
+def line(share: float, odds: float) -> Callable[[float], tuple[float, float]]:
+    """The profile of binary randomized response with a probability, else of nothing."""
+
+    def ends(epsilon: float) -> tuple[float, float]:
+        value = share * max(odds - math.exp(epsilon), 0.0) / (1.0 + odds)
+        return value * (1.0 - 1e-15), value * (1.0 + 1e-15)
+
+    return ends
+
+
+@pytest.mark.parametrize("roundoff", [2.0**-53, 2.0**-30])
+@pytest.mark.parametrize("points", [3, 4, 40])
+def test_the_envelope_of_two_profiles_is_contained(points: int, roundoff: float) -> None:
+    """The smaller one of 3/4 - a/4 and 9/20 - a/20 from a = 1 on; below both is a chord."""
+    losses = np.unique([*np.linspace(0.0, math.log(9.0), points), math.log(3.0)])
+    effort = Effort(tail=1e-30, resolution=1e-3)
+    with stress(roundoff=roundoff):
+        forward = envelope_loss([line(1.0, 3.0), line(0.5, 9.0)], losses)
+        for loss, epsilon in itertools.product(
+            (forward, forward.reversed), np.linspace(0.0, math.log(3.0), 23).tolist()
+        ):
+            truth = max(0.4 - 0.2 * math.expm1(epsilon), 0.0)
+            low = loss.delta(epsilon, Bound.OPTIMISTIC, effort)
+            high = loss.delta(epsilon, Bound.PESSIMISTIC, effort)
+            assert low <= truth * (1.0 + 1e-13) + 1e-300
+            assert high >= truth * (1.0 - 1e-13)
+            assert high <= truth + 1e-12 + 1000.0 * roundoff
+            if points > 4:
+                assert low >= truth - 1e-3
+
+
+@pytest.mark.parametrize("adverse", [-1.0, 1.0])
+def test_heights_are_below_those_of_the_atoms(adverse: float) -> None:
+    """In fractions, with losses that are off by what is stated and sums by 16 roundings."""
+    losses, mass, error = [0.25, 1.0, 2.0], [0.25, 0.5, 0.125], 1e-6
+    with stress(roundoff=2.0**-30, adverse=adverse):
+        atoms = atoms_of(disturbed(np.array(losses), error), mass, error, Bound.OPTIMISTIC)
+        found = _heights(atoms, np.array([0.0, 0.5, 1.5]))
+    for epsilon, height in zip((0.0, 0.5, 1.5), found.tolist(), strict=True):
+        parts = zip(losses, mass, strict=True)
+        truth = sum(m * max(-math.expm1(epsilon - loss), 0.0) for loss, m in parts)
+        assert truth - 3e-6 <= height <= truth * (1.0 + 1e-15)
+
+
+def atoms_of(losses: Any, mass: list[float], error: float, side: Bound) -> PldAtoms:
+    return PldAtoms(
+        side=side,
+        mass=np.array(mass),
+        loss=losses,
+        infinite=0.125,
+        truncated=0.0,
+        round_off=0.0,
+        loss_error=error,
+    )
+
+
+@pytest.mark.parametrize("side", Bound)
+def test_a_table_has_losses_moved_by_their_error(side: Bound) -> None:
+    error = 0.125 if side is Bound.PESSIMISTIC else -0.125
+    table = table_of(atoms_of(np.array([0.5, -0.5, 0.5]), [0.25, 0.125, 0.25], 0.125, side))
+    assert table.losses.tolist() == [-0.5 + error, 0.5 + error]
+    assert table.probabilities.tolist() == [0.125, 0.5]
+    assert table.infinity_mass == 0.125
+
+
+@pytest.mark.parametrize("points", [4, 9])
+def test_the_envelope_of_a_curved_profile_is_contained(points: int) -> None:
+    """Between few points the upper end is a chord, and the lower one below the tangents."""
+    exact, _ = gaussian(1.0)
+    loss = envelope_loss([lambda x: ends(exact, x) if x < 6.0 else (0.0, 0.0)], FEW[points])
+    effort = Effort(tail=1e-30, resolution=1e-3)
+    for epsilon in np.linspace(0.0, 5.0, 41).tolist():
+        low, high = ends(exact, epsilon)
+        assert loss.delta(epsilon, Bound.OPTIMISTIC, effort) <= high
+        assert loss.delta(epsilon, Bound.PESSIMISTIC, effort) >= low
+
+
+FEW = {points: np.append(np.linspace(0.0, 5.0, points), 6.0) for points in (4, 9)}

@@ -27,8 +27,8 @@ from shuffle_accountant.numerics.rounding import (
     share,
 )
 
-# A probability is rounded once from a fraction, and multiplied by what is rounded.
-_ERROR = roundings(4)
+# Roundings of a product: a probability is rounded once from a fraction, and what it multiplies.
+_PRODUCT = 4.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class PatternsLoss:
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
         total = sum(weight * loss.delta(epsilon, side, effort) for weight, loss in self.parts)
-        error = sequential_sum(len(self.parts), own=4)
+        total = rounded(total, len(self.parts) + 3.0)
+        error = sequential_sum(len(self.parts), own=_PRODUCT)
         return min(outwards(total, error, upper=side is Bound.PESSIMISTIC), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
@@ -78,16 +79,21 @@ class PatternsLoss:
         upper = side is Bound.PESSIMISTIC
         every = [(weight, loss.atoms(side, edges, effort)) for weight, loss in self.parts]
         infinite = sum(weight * atoms.infinite for weight, atoms in every)
-        error = sequential_sum(len(every), own=4)
+        infinite = rounded(infinite, len(every) + 3.0)
+        error = sequential_sum(len(every), own=_PRODUCT)
+        of_each = roundings(_PRODUCT)
         return PldAtoms(
             side=side,
             mass=np.concatenate(
-                [outwards(weight * atoms.mass, _ERROR, upper=upper) for weight, atoms in every]
+                [
+                    outwards(rounded(weight * atoms.mass, _PRODUCT), of_each, upper=upper)
+                    for weight, atoms in every
+                ]
             ),
             loss=np.concatenate([atoms.loss for _, atoms in every]),
             infinite=min(outwards(infinite, error, upper=upper), 1.0),
             truncated=sum(weight * atoms.truncated for weight, atoms in every),
-            round_off=max(atoms.round_off for _, atoms in every) + _ERROR,
+            round_off=max(atoms.round_off for _, atoms in every) + of_each,
             loss_error=max(atoms.loss_error for _, atoms in every),
         )
 
