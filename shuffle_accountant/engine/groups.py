@@ -226,7 +226,8 @@ def _powers(atoms: PldAtoms, group: int, far: float) -> tuple[Array, Array, floa
     loss, mass = atoms.loss[order] - atoms.loss_error, atoms.mass[order]
     count = ELEMENTARY + 4.0 + 2.0 * loss.size
     slack = roundings(count)
-    x = raised(rounded(np.cumsum(mass * np.exp(-loss)), count), slack)
+    # the worst errors of both are opposite
+    x = raised(rounded(np.cumsum(mass * np.exp(-loss)), -count), slack)
     y = lowered(rounded(atoms.infinite + np.cumsum(mass), count), slack)
     corner = np.append(0.0, x)
     height = np.minimum(np.append(atoms.infinite, y), 1.0)

@@ -36,9 +36,9 @@ class Part:
             mass=np.array([scale * self.mass]),
             loss=np.array([self.loss]),
             infinite=scale * self.infinite,
-            truncated=0.0,
-            round_off=0.0,
-            loss_error=0.0,
+            truncated=0.5 * scale * self.infinite,
+            round_off=1e-9 * self.mass,
+            loss_error=1e-12 / self.loss,
         )
 
 
@@ -74,3 +74,7 @@ def test_averages_are_on_their_side(side: Bound, adverse: float) -> None:
         assert abs(found - exact) <= 20 * 2.0**-30
     assert atoms.loss.tolist() == [part.loss for _, part in PARTS]
     assert atoms.side is side
+    # the largest error of a loss, and what tails and rounding have of the masses
+    assert atoms.loss_error == 2e-12
+    assert atoms.truncated == pytest.approx(0.5 * never, rel=1e-15)
+    assert atoms.round_off == pytest.approx(2e-10 + 4 * 2.0**-30, rel=1e-6)
