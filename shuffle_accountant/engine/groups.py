@@ -50,6 +50,8 @@ Ask = Callable[[Query], tuple[float, float]]
 # Points of one person's profile: twice as many make the bracket four times narrower. Looks, at a
 # quarter of them, that find out which stretch of the profile matters for a delta.
 _POINTS, _LOOKS = 96, 4
+# How far the first look at an epsilon goes, in equal shares of it, and how much further the next.
+_NEAR, _FURTHER = 1.5, 4.0
 # False positive rates at which F is applied. Points of the profile below this share of the answer
 # have no influence on it.
 _RATES, _SHARE = 400, 1e-4
@@ -96,11 +98,15 @@ def _share(weight: float) -> float:
 
 def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
     """The loss of one person beyond which the profile has no influence on delta at epsilon."""
-    last = min(epsilon, most)
+    most = min(epsilon, most)
+    # equal shares of epsilon matter most; far beyond them the profile may be slow to know
+    last = min(_NEAR * epsilon / group, most)
     losses, high, share = np.zeros(0), np.zeros(0), _share(epsilon)
     # a bound from few points is too large, and what seems to be without influence may not be
     for _ in range(_LOOKS):
         further = np.setdiff1d(np.linspace(0.0, last, _POINTS // 4), losses)
+        if further.size == 0:
+            break
         losses = np.append(losses, further)
         high = np.append(high, _profile(ask, further)[1])
         order = np.argsort(losses)
@@ -109,9 +115,11 @@ def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
         start = table.losses > epsilon
         gain = table.probabilities[start] * -np.expm1(epsilon - table.losses[start])
         found = float(np.sum(gain)) + table.infinity_mass
-        last = float(losses[np.argmax(high <= max(share * found, float(high[-1])))])
-        if last <= 0.0:
-            break
+        beyond = high <= share * found
+        if not beyond[-1] and last < most:
+            last = min(_FURTHER * last, most)
+            continue
+        last = float(losses[np.argmax(beyond)]) if beyond[-1] else last
     return last
 
 
