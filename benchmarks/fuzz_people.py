@@ -29,8 +29,10 @@ Pair = tuple[Any, Any]
 def _channel(rng: np.random.Generator) -> list[list[Fraction]]:
     """Two rows of two or three messages, in multiples of 1/64, alike now and then."""
     letters = int(rng.integers(2, 4))
-    rows = [rng.multinomial(_UNITS, rng.dirichlet(np.ones(letters))) for _ in range(2)]
-    return [[Fraction(int(one), _UNITS) for one in row] for row in rows]
+    while True:
+        rows = [rng.multinomial(_UNITS, rng.dirichlet(np.ones(letters))) for _ in range(2)]
+        if np.all(np.any(rows, axis=0)):  # a message that nobody sends is none
+            return [[Fraction(int(one), _UNITS) for one in row] for row in rows]
 
 
 def _floats(channel: list[list[Fraction]]) -> list[list[float]]:
