@@ -4,6 +4,15 @@ from __future__ import annotations
 
 PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
+        "A sum begins at the number 0 instead of the interval of 0, to which intervals are added.",
+        ("certificates/thresholds.py Thresholded._rows: left out: arb(0)",),
+    ),
+    (
+        "It decides which places of a profile are taken for one: of these the last one is kept, "
+        "with the least bound, or 0, with a bound of its own, whatever the distance.",
+        ("engine/groups.py _splits: left out: 16.0 * group * budget().roundoff",),
+    ),
+    (
         "It decides how finely a loss is resolved, not on which side of the truth it is: the atoms "
         "of either side are bounds for any cells and any rough deviation.",
         (
