@@ -99,7 +99,8 @@ def _share(weight: float) -> float:
 def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
     """The loss of one person beyond which the profile has no influence on delta at epsilon."""
     most = min(epsilon, most)
-    # equal shares of epsilon matter most; far beyond them the profile may be slow to know
+    # splits into equal alphas matter most; at much larger epsilons one person's delta is so small
+    # that it takes long to compute
     last = min(_NEAR * epsilon / group, most)
     losses, high, share = np.zeros(0), np.zeros(0), _share(epsilon)
     # a bound from few points is too large, and what seems to be without influence may not be
@@ -145,7 +146,7 @@ def _above(losses: Array, high: Array, group: int) -> PldAtoms:
 
 
 def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
-    """Epsilons, ascending from 0, and what the best splits bound delta by there."""
+    """Epsilons, ascending from 0, and upper bounds of the group's delta at them."""
     # lines alpha x + h(alpha), by log(alpha): 1 at alpha = 0, below 1 by exchange of the order
     count = 2 * ELEMENTARY + 4
     mirrored = rounded(-np.expm1(-losses) + np.exp(-losses) * high, count)
@@ -169,18 +170,18 @@ def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
         split, added = split + slopes[line], added + np.abs(slopes[line])
     offset = rounded(offset, (ELEMENTARY + 4.0) * group)
     offset = raised(offset, roundings((ELEMENTARY + 4.0) * group))
-    # the log of the product of the alphas is rounded: a profile falls, so each bound is taken to
-    # hold a little further on only
+    # log(alpha) of a split is a rounded sum. Its bound is stated at an alpha that is certainly not
+    # smaller, where it holds as well, because a profile falls
     kept = (split > -math.inf) & (split <= LIMITS.largest_log)
     split = disturbed(split[kept], lambda: group * added[kept] * budget().roundoff)
     further = np.maximum(split + roundings(2.0 * group) * added[kept], 0.0)
-    start = min(group * float(high[0]), 1.0)
+    start = min(math.nextafter(group * float(high[0]), math.inf), 1.0)
     if not kept.any():
         return np.zeros(1), np.array([start])
     places, first = np.unique(further[np.argsort(offset[kept])], return_index=True)
     found = np.minimum.accumulate(np.sort(np.minimum(offset[kept], 1.0))[first])
-    # of places that rounding hardly tells apart, the last: a bound holds further on, too
-    # places are known to a few roundings of the logs that are added
+    # epsilons closer than their own rounding are merged into the last of them, where every bound
+    # of the others holds, too
     apart = (_APART + 16.0 * group * budget().roundoff) * group * float(losses[-1])
     last = np.append(np.diff(places) > apart, True)
     places, found = places[last], found[last]

@@ -159,7 +159,7 @@ def among_weighted(
 
 
 def _at_most(count: int, largest: float, weights: list[float]) -> bool:
-    """Whether so often the largest weight is at most the sum of all, without rounding."""
+    """Whether ``count * largest`` is at most the sum of the weights, in exact arithmetic."""
     exact = count * Fraction(largest)
     high = float(exact)
     return math.fsum([*weights, -high, -float(exact - Fraction(high))]) >= 0.0

@@ -130,7 +130,7 @@ def test_weights_are_between_equal_ones_of_the_largest_and_of_all_places() -> No
 
 
 @pytest.mark.parametrize(("users", "zero"), [(49, 0), (400, 0), (1000, 3), (10_000, 7000)])
-def test_equal_weights_are_a_round_of_so_many_users(users: int, zero: int) -> None:
+def test_equal_weights_are_a_round_of_as_many_users(users: int, zero: int) -> None:
     """To the last one: a weight that is rounded up, as 1/49 is, does not cost a user."""
     weights = [1.0 / users] * users + [0.0] * zero
     one = sa.ShuffleRound(
