@@ -195,16 +195,15 @@ def means_of(held: Array) -> Array:
 
 
 def kept_cells(held: Array, low: int, high: int, budget: float) -> tuple[int, int]:
-    """The range of cells without those at its ends that hold less than a budget in all."""
-    cost = np.sum(held[0, :, low:high] + held[1, :, low:high], axis=0)
-    below = int(np.searchsorted(np.cumsum(cost), budget))
-    above = int(np.searchsorted(np.cumsum(cost[::-1]), budget))
-    first, last = low + below, high - above
-    if first >= last:
+    """The range of cells, without those at the ends of states that hold less than a budget."""
+    cost = held[0, :, low:high] + held[1, :, low:high]
+    share = budget / (2.0 * cost.shape[0])
+    few = (np.cumsum(cost, axis=1) < share) | (np.cumsum(cost[:, ::-1], axis=1)[:, ::-1] < share)
+    if few.all():
         return low, high
-    held[:, :, low:first] = 0.0
-    held[:, :, last:high] = 0.0
-    return first, last
+    held[:, :, low:high][:, few] = 0.0
+    kept = np.flatnonzero(~few.all(axis=0))
+    return low + int(kept[0]), low + int(kept[-1]) + 1
 
 
 def merged(

@@ -154,6 +154,7 @@ def added(
     even: int,
     low: int,
     high: int,
+    single: int,
     out: Array,
     beyond: Array,
 ) -> int:
@@ -171,6 +172,7 @@ def added(
         even: how many of them have equal distances.
         low: first cell that holds anything.
         high: end of them.
+        single: least shift of entries that stand for one value each.
         out: masses of the sums by row, added to.
         beyond: probability and mean of sums above the last edge by row, added to.
     """
@@ -179,8 +181,8 @@ def added(
     inverse = 1.0 / widths
     blocks = np.zeros((2, edges.size // _BLOCK + 1))
     # what a shift by even cells brings beyond them, which neighbouring entries share
-    far, known = np.zeros((2, edges.size)), np.zeros(2, np.int64)
-    off = np.zeros((2, 2))
+    far, off = np.zeros((2, edges.size)), np.zeros((2, 2))
+    known, reached = np.zeros(2, np.int64), np.zeros(2, np.int64)
     first = max(even - 2, 0)  # no value that is no even shift is smaller than this edge
     for state in range(starts.size - 1):
         source = mass[state]
@@ -201,20 +203,7 @@ def added(
             lower = weights[entry] - upper
             row = rows[entry]
             target = out[row]
-            if shift < 0:
-                far[0, first:], off[0, :], known[0] = 0.0, 0.0, -1
-                value = values[entry]
-                found = added_beyond(
-                    source, blocks, value, start, end, edges, widths, inverse, even, far[0], off[0]
-                )
-                tail, there = far[0, first : found + 1], target[first : found + 1]
-                for i in range(tail.size):
-                    there[i] += tail[i] * lower
-                beyond[0, row] += off[0, 0] * lower
-                beyond[1, row] += off[0, 1] * lower
-                top = max(top, found)
-                continue
-            stop = max(min(end, even - shift - 1), start)
+            stop = max(min(end, even - shift - 1), start) if shift >= 0 else start
             if stop > start:  # sums of even cells that stay in them
                 near, there = source[start:stop], target[start + shift : stop + shift + 1]
                 size = stop - start
@@ -223,37 +212,48 @@ def added(
                     there[i] += near[i] * lower + near[i - 1] * upper
                 there[size] += near[size - 1] * upper
                 top = max(top, stop + shift)
-            if stop < end and stop == even - shift - 1:  # the sum is the last even edge
+            alone = shift < 0 or shift >= single
+            if not alone and stop < end and stop == even - shift - 1:  # the last even edge
                 target[even - 1] += source[stop] * lower
                 top = max(top, even - 1)
             # all others: a value that stands for several is taken as the two edges next to it
-            for whole in (shift, shift + 1):
-                weight = lower if whole == shift else upper
-                begin = max(even - whole, start)
-                if weight == 0.0 or begin >= end:
+            slot = 0 if alone else shift % 2
+            for more in range(1 if alone else 2):
+                part = (slot + more) % 2
+                whole = -1 if alone else shift + more
+                if not alone and known[part] == whole:
                     continue
-                slot = whole % 2
-                if known[slot] != whole:
-                    far[slot, first:], off[slot, :], known[slot] = 0.0, 0.0, whole
-                    found = added_beyond(
-                        source,
-                        blocks,
-                        edges[whole],
-                        begin,
-                        end,
-                        edges,
-                        widths,
-                        inverse,
-                        even,
-                        far[slot],
-                        off[slot],
-                    )
-                    top = max(top, found)
-                tail, there = far[slot, first:], target[first:]
-                for i in range(tail.size):
-                    there[i] += tail[i] * weight
-                beyond[0, row] += off[slot, 0] * weight
-                beyond[1, row] += off[slot, 1] * weight
+                for i in range(first, reached[part] + 1):
+                    far[part, i] = 0.0
+                off[part, 0] = off[part, 1] = 0.0
+                known[part], reached[part] = whole, first
+                value = values[entry] if alone else edges[whole]
+                begin = stop if alone else max(even - whole, start)
+                found = added_beyond(
+                    source,
+                    blocks,
+                    value,
+                    begin,
+                    end,
+                    edges,
+                    widths,
+                    inverse,
+                    even,
+                    far[part],
+                    off[part],
+                )
+                reached[part] = max(found, first)
+            size = max(reached[0], reached[1]) + 1 - first
+            if alone:
+                lower, upper = weights[entry], 0.0
+            tail, above = far[slot, first:], far[1 - slot, first:]
+            there = target[first:]
+            for i in range(size):
+                there[i] += tail[i] * lower + above[i] * upper
+            for i in range(2):
+                beyond[i, row] += off[slot, i] * lower + off[1 - slot, i] * upper
+            if size > 1:
+                top = max(top, first + size - 1)
     return top
 
 

@@ -302,7 +302,7 @@ def _first_of_ring(line: _Line, noise: float, first: float, bins: int) -> _Held:
     beyond = np.zeros((2, 1))
     alone[0, 0] = 1.0
     entries = line.entries(np.full(1, math.exp(first - 0.5 * line.common)))
-    high = int(add(alone, *entries, line.edges, line.even, 0, 1, out, beyond)) + 1
+    high = int(add(alone, *entries, line.edges, line.even, 0, 1, line.even, out, beyond)) + 1
     turn = _towards(line, noise, np.full(1, first), first, bins)[:, 0]
     return _Held(np.outer(turn, out[0]), turn * beyond[0, 0], turn * beyond[1, 0], high)
 
@@ -359,7 +359,8 @@ def _followed(
     for place in range(bins):
         out = np.zeros_like(mass)
         beyond = np.zeros((2, left.size))
-        high = int(add(mass, *entries, line.edges, line.even, low, high, out, beyond)) + 1
+        ends = low, high, line.even
+        high = int(add(mass, *entries, line.edges, line.even, *ends, out, beyond)) + 1
         gain = gain + line.ratio * mean * left + beyond[1]
         left = left + beyond[0]
         if place < bins - 1:

@@ -19,9 +19,13 @@ noise to be spared, as x_i is drawn afresh:
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.probabilities import normal_cells
@@ -55,6 +59,11 @@ _DENSE, _DENSEST, _LARGE = 2.5, 4.6, 5.0
 _LEAST_POWER = 0.05
 # Least steps are equal up to round-off, which this factor is far above.
 _LEAST_STEP = 1.001
+# Ratios below this many cells are taken as the two edges next to them where sums leave the even
+# cells, which neighbouring states share.
+_SINGLE = 16
+# Most threads that share the rows of one bin's sums.
+_THREADS = 8
 # Values beyond the outermost nodes may have this many times the probability that may be left out,
 # which the engine sets to a billionth of delta or less.
 _OFF_NODES = 1e5
@@ -107,7 +116,7 @@ def pair_sum(
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
     if not upper:
-        return _below(bins, here, there, chance, variance, end, edges, even, tail)
+        return _below(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     law = _above(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     ratios = (min(first, second) / largest, last / largest)
     part = sum(ratio * (1.0 - ratio) for ratio in ratios)
@@ -192,22 +201,28 @@ def _above(
     add: Any = compiled(added, added_beyond)
     count = here.size
     ratios = np.exp(np.add.outer(here, there) - 0.5 * variance)
-    entries = _to_all(ratios, chance, edges, even)
+    workers = min(os.cpu_count() or 1, _THREADS)
+    parts = [
+        _to_all(ratios, chance, np.arange(worker, count, workers), edges, even)
+        for worker in range(workers)
+    ]
     mass = np.zeros((count, edges.size))
     mass[:, 0] = chance
     left, gain = np.zeros(count), np.zeros(count)
     low, high, ahead = 0, 1, ratios @ chance
-    for place in range(bins - 1):
-        moved, above = np.zeros_like(mass), np.zeros((2, count))
-        high = int(add(mass, *entries, edges, even, low, high, moved, above)) + 1
-        gain = chance * (float(gain.sum()) + left @ ratios) + above[1]
-        left = chance * float(left.sum()) + above[0]
-        if place % CLEARED == 0:
-            low, high = window(moved, edges, low, high, left, gain, ahead, budget)
-        mass = moved
+    with ThreadPoolExecutor(workers) as threads:
+        for place in range(bins - 1):
+            moved, above = np.zeros_like(mass), np.zeros((2, count))
+            rest, outs = (edges, even, low, high, _SINGLE), [(moved, above)] * workers
+            high = _last_cell(threads, add, (mass,), parts, rest, outs) + 1
+            gain = chance * (float(gain.sum()) + left @ ratios) + above[1]
+            left = chance * float(left.sum()) + above[0]
+            if place % CLEARED == 0:
+                low, high = window(moved, edges, low, high, left, gain, ahead, budget)
+            mass = moved
     out, above = np.zeros((1, edges.size)), np.zeros((2, 1))
     starts, rows, *last = entries_of(*end, edges, even)
-    add(mass, starts, 0 * rows, *last, edges, even, low, high, out, above)
+    add(mass, starts, 0 * rows, *last, edges, even, low, high, even, out, above)
     gain = gain + end[0] * float(end[1] @ end[2]) * left
     gain, left = np.append(gain, above[1]), np.append(left, above[0])
     total = out[0]
@@ -224,17 +239,31 @@ def _above(
     )
 
 
-def _to_all(ratios: Array, chance: Array, edges: Array, even: int) -> Entries:
-    """Ratios by state and row of results, each between two even cells or beyond them."""
-    width = float(edges[1])
+def _last_cell(
+    threads: ThreadPoolExecutor,
+    add: Any,
+    held: tuple[Any, ...],
+    parts: Sequence[tuple[Any, ...]],
+    rest: tuple[Any, ...],
+    outs: Sequence[tuple[Any, ...]],
+) -> int:
+    """The last cell that any part of a bin's ratios leads to; threads add them to their results."""
+    found = threads.map(lambda part, out: int(add(*held, *part, *rest, *out)), parts, outs)
+    return max(found)
+
+
+def _to_all(
+    ratios: Array, chance: Array, rows: NDArray[np.int64], edges: Array, even: int
+) -> Entries:
+    """Ratios by state and row of results, for some rows, each between two even cells or beyond."""
+    width, states = float(edges[1]), chance.size
+    ratios, chance = ratios[:, rows], chance[rows]
     near = ratios < (even - 2) * width
     place = np.where(near, np.floor(ratios / width), -1.0)
     uppers = chance * np.where(near, np.clip(ratios / width - place, 0.0, 1.0), 0.0)
-    states, count = ratios.shape
-    rows = np.tile(np.arange(count), states)
     shifts, weights = place.astype(np.int64).ravel(), np.tile(chance, states)
-    starts = count * np.arange(states + 1)
-    return starts, rows, shifts, ratios.ravel(), weights, uppers.ravel()
+    starts = rows.size * np.arange(states + 1)
+    return starts, np.tile(rows, states), shifts, ratios.ravel(), weights, uppers.ravel()
 
 
 def _below(
@@ -246,24 +275,25 @@ def _below(
     end: tuple[Array, Array, Array],
     edges: Array,
     even: int,
-    tail: float,
+    budget: float,
 ) -> SumLaw:
     """Means of the sums in each cell, which are the sum's conditional means."""
     add: Any = compiled(merged)
     count = here.size
+    ways = [
+        (np.exp(here + there[to] - 0.5 * variance), np.ones(1), chance[to : to + 1])
+        for to in range(count)
+    ]
     held = np.zeros((2, count, edges.size))
     held[0, :, 0] = chance
     low, high = 0, 1
-    for place in range(bins):
-        moved, top, means = np.zeros_like(held), high, means_of(held)
-        targets = range(count) if place < bins - 1 else range(1)
-        for to in targets:
-            one = (np.exp(here + there[to] - 0.5 * variance), np.ones(1), chance[to : to + 1])
-            if place == bins - 1:
-                one = end
-            out = moved[:, to : to + 1]
-            found = add(held, means, *one, edges, even, low, high, out)
-            top = max(top, int(found) + 1)
-        held = moved
-        low, high = kept_cells(held, low, top, tail / (8.0 * bins))
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _THREADS)) as threads:
+        for place in range(bins):
+            moved, means = np.zeros_like(held), means_of(held)
+            outs = [(moved[:, to : to + 1],) for to in range(count)]
+            targets = ways if place < bins - 1 else [end]
+            rest = edges, even, low, high
+            high = _last_cell(threads, add, (held, means), targets, rest, outs) + 1
+            held = moved
+            low, high = kept_cells(held, low, high, budget)
     return law_of(held, bins, bins * roundings(4.0 * count + 64.0))

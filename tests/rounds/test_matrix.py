@@ -272,7 +272,7 @@ def test_sums_between_edges_are_above_in_convex_order() -> None:
     for place in (0, 3, 17, 18, 19, 20, 21, 25, 40, 79 - 1):
         mass, out, beyond = np.zeros((1, edges.size)), np.zeros((1, edges.size)), np.zeros((2, 1))
         mass[0, place] = 1.0
-        added(mass, *entries, edges, even, place, place + 1, out, beyond)
+        added(mass, *entries, edges, even, place, place + 1, even, out, beyond)
         exact = edges[place] + apart
         assert out.sum() + beyond[0, 0] == pytest.approx(1.0, abs=1e-13)
         assert out[0] @ edges + beyond[1, 0] == pytest.approx(chance @ exact, rel=1e-13)

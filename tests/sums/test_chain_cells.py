@@ -6,8 +6,10 @@ import pytest
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.sums.chain_cells import added, added_beyond
 
+EVEN = 40
 
-def one_by_one(mass, starts, rows, shifts, values, weights, uppers, edges, low, high):
+
+def one_by_one(mass, starts, rows, shifts, values, weights, uppers, edges, low, high, single):
     """Each sum goes to the edges of its cell, its mean kept; beyond the last edge it is counted."""
     out = np.zeros((rows.max() + 1, edges.size))
     beyond = np.zeros((2, rows.max() + 1))
@@ -18,8 +20,10 @@ def one_by_one(mass, starts, rows, shifts, values, weights, uppers, edges, low, 
             if shift >= 0:
                 lower = weights[entry] - upper
                 parts = [(edges[shift], lower), (edges[shift + 1], upper)]
-            for value, weight in parts:
-                for i in range(low, high):
+            for i in range(low, high):
+                if shift >= single and edges[i] + edges[shift + 1] > edges[EVEN - 1]:
+                    parts = [(values[entry], weights[entry])]  # one value, where cells are wider
+                for value, weight in parts:
                     sums, part = edges[i] + value, mass[state, i] * weight
                     if sums >= edges[-1]:
                         beyond[:, rows[entry]] += part, part * sums
@@ -31,12 +35,13 @@ def one_by_one(mass, starts, rows, shifts, values, weights, uppers, edges, low, 
     return out, beyond
 
 
+@pytest.mark.parametrize("single", [0, 5, EVEN])
 @pytest.mark.parametrize("run_compiled", [True, False])
 @pytest.mark.parametrize(("low", "high"), [(0, 60), (3, 41), (0, 1), (50, 60)])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_ratio_is_added_as_one_atom_at_a_time(seed, low, high, run_compiled):
+def test_a_ratio_is_added_as_one_atom_at_a_time(seed, low, high, run_compiled, single):
     rng = np.random.default_rng(seed)
-    even, width = 40, 0.25
+    even, width = EVEN, 0.25
     edges = np.concatenate([width * np.arange(even), width * (even - 1) * 1.2 ** np.arange(1, 21)])
     states, entries = 3, 12
     mass = rng.random((states, edges.size)) * (rng.random((states, edges.size)) < 0.8)
@@ -55,8 +60,8 @@ def test_a_ratio_is_added_as_one_atom_at_a_time(seed, low, high, run_compiled):
     starts = entries * np.arange(states + 1)
     out, beyond = np.zeros((5, edges.size)), np.zeros((2, 5))
     add = compiled(added, added_beyond) if run_compiled else added
-    top = add(mass, starts, *given, edges, even, low, high, out, beyond)
-    expected, further = one_by_one(mass, starts, *given, edges, low, high)
+    top = add(mass, starts, *given, edges, even, low, high, single, out, beyond)
+    expected, further = one_by_one(mass, starts, *given, edges, low, high, single)
     # sums of at most 2000 positive terms, and shares of cells that are differences of sums
     assert np.allclose(out, expected, rtol=1e-11, atol=1e-12)
     assert np.allclose(beyond, further, rtol=1e-12, atol=0.0)
