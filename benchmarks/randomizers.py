@@ -279,15 +279,18 @@ def _sampled_eps0() -> sa.Bracket:
 
 
 def _profile() -> sa.Bracket:
-    """The curve delta(epsilon); the bracket is the widest step in epsilon between its ends."""
+    """The curve delta(epsilon); the bracket is an epsilon times its widest point's relative width.
+
+    A width is that in delta or, where it is less, the step in epsilon between the ends.
+    """
     one = sa.ShuffleRound(sa.RandomizedResponse(categories=100, eps0=EPS0), users=50_000)
     curve = sa.FourierAccountant().compose(one, count=12).profile(np.linspace(0.05, 1.95, 39))
     # the upper end comes down to the lower one a little further to the right
     later = np.interp(-np.log(curve.lower), -np.log(curve.upper), curve.epsilons)
-    widest = int(np.argmax(later / curve.epsilons))
-    return sa.Bracket(
-        lower=float(curve.epsilons[widest]), upper=float(later[widest]), reduction="blanket"
-    )
+    width = np.minimum(later / curve.epsilons, curve.upper / curve.lower)
+    widest = int(np.argmax(width))
+    one = float(curve.epsilons[widest])
+    return sa.Bracket(lower=one, upper=one * float(width[widest]), reduction="blanket")
 
 
 def _weak(categories: int, users: int, rounds: int, delta: float) -> sa.Bracket:

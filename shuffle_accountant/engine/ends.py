@@ -312,7 +312,8 @@ class Law:
             step = 0.01 / max(self.tilt, 0.1 / problem.deviation)
             beyond = self.law.delta(value + step).value
             falls = 0 < beyond < terms.value
-            return max(math.log(terms.value / beyond) / step if falls else 0.0, self.tilt)
+            found = math.log(terms.value / beyond) / step if falls else 0.0
+            return max(found, self.tilt) if value >= self.near else found
 
         return End(
             value=terms.value if problem.query.delta is None else value,

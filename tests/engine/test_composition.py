@@ -382,6 +382,16 @@ def test_profile_is_delta_at_many_epsilons() -> None:
         assert_overlaps(bracket, low, high)
 
 
+def test_a_profile_is_as_narrow_at_every_epsilon_as_asked() -> None:
+    """Also where a law made for a smaller delta serves: log-delta falls more slowly there."""
+    one = sa.ShuffleRound(sa.RandomizedResponse(categories=100, eps0=4.0), users=50_000)
+    curve = sa.FourierAccountant().compose(one, count=12).profile(np.linspace(0.3, 1.0, 15))
+    logs = -np.log(curve.lower), -np.log(curve.upper)
+    falls = np.gradient(logs[0], curve.epsilons)
+    # the curve is steeper between two points than a difference over both by some percent
+    assert np.all((logs[0] - logs[1]) / falls <= 1.05e-3 * curve.epsilons)
+
+
 def test_the_answer_says_where_its_width_comes_from() -> None:
     bracket = accountant_of(Part(4.0, 10_000, rounds=4)).epsilon(delta=1e-6)
     assert isinstance(bracket, sa.Bracket)
