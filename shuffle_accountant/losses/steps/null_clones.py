@@ -83,6 +83,8 @@ _MARGIN = 4
 # Depth of tails (powers of ten) from which on cells are wider, as losses are larger, up to the
 # width for the coarsest resolution.
 _SHALLOW = 20
+# What may be left out for the total variation alone, as a share of the loss's deviation.
+_TAIL_AT_ZERO = 1e-7
 # The plan ignores points where the bound is below this many tails: it need not be tight there.
 _SEEN = 1e4
 # The same for the total variation alone, as a share of it: what is left out lowers its lower end by
@@ -148,7 +150,10 @@ def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort, *, at_zero: bool = 
     fineness = 1.0
     if not _FINE <= effort.resolution <= _COARSE:
         fineness = _FINER if effort.resolution < _FINE else _COARSER
-    about = _Accuracy(effort.kept_tail, fineness, at_zero)
+    tail = effort.kept_tail
+    if at_zero:  # total variation is no less than a small part of the deviation
+        tail = max(tail, _TAIL_AT_ZERO * _deviation(loss.sigma, loss.steps))
+    about = _Accuracy(tail, fineness, at_zero)
     return _envelope(loss.sigma, loss.steps, side, about, loss.swapped)
 
 
