@@ -82,6 +82,8 @@ _BLOCK = 128
 _AROUND, _AROUND_MOST = 32, 2.0
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
 _LEAST, _MOST = 1e-3, 6.0
+# Squared contribution, in variances of the noise, below which it is taken to be this large.
+_NOTHING = 1e-20
 # Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
 # below a larger one.
 _LARGEST = 36.0
@@ -125,6 +127,10 @@ def banded(
     size = tuple(abs(c) for c in coefficients)
     precision = noise_multiplier**-2.0
     kernel = _kernel(np.asarray(size)) * epochs * precision
+    if kernel[0] < _NOTHING:  # squares may lack digits
+        upper = gaussian_mean_loss(0.9 / math.sqrt(_NOTHING), 1)
+        lower = CorrelatedLoss(UnknownRatios(_NOTHING, False), bins)
+        return AllocationPair("correlated noise, bands", LossBySide(upper, lower))
     variance = float(kernel[0]) * (1.0 + roundings(4.0 * len(size) + 32.0))
     used = bins if epochs == 1 else bins - len(size) + 1
     contribution = math.sqrt(variance)

@@ -647,3 +647,13 @@ def test_cells_without_digits_are_left_out() -> None:
     assert np.all(np.diff(law.value) > 0.0)
     # rounding to nodes raises the mean in this order, by less than this
     assert law.mass @ law.value == pytest.approx(4.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("first", [5e-324, 1e-160, 1e-49, 1e-11, 1e-8])
+def test_a_contribution_that_hardly_counts(first: float) -> None:
+    """The rows that carry the rest of the column are never released: a Gaussian step is left."""
+    one = sa.MatrixMechanism(coefficients=[first, 1.0], noise_multiplier=0.3, bins=1)
+    assert one.epsilon(delta=1e-6).upper == 0.0
+    found = one.delta(epsilon=0.0)
+    # the total variation of a shift by that many deviations of the noise
+    assert found.lower <= first / 0.3 / math.sqrt(2.0 * math.pi) <= found.upper <= 1e-7
