@@ -448,7 +448,7 @@ def _aligned(problem: Problem, spacing: float) -> float:
     if problem.many:
         return spacing  # whose grids the next question asks for, and no one loss decides
     largest = max(loss.largest for loss, _ in problem.losses)
-    if not largest < 1e7 * spacing:
+    if not spacing <= largest < 1e7 * spacing:
         return float(2.0 ** (math.floor(4 * math.log2(spacing)) / 4))
     return largest / math.ceil(largest / spacing)
 

@@ -12,6 +12,7 @@ import itertools
 import math
 import warnings
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from oracles.precision import exact
 from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine.ends import _aligned
 from shuffle_accountant.engine.evaluation import order_ends
 
 OURS = [entry for entry in REFERENCES if entry["kind"] in ("clones", "heterogeneous")]
@@ -470,3 +472,10 @@ def test_each_order_is_that_of_its_pair(rounds: int, swapped: bool) -> None:
         # the truth has twenty roundings, the bracket its tolerance
         assert low - 1e-13 <= truth <= high + 1e-13
         assert high - low <= 1e-3
+
+
+@pytest.mark.parametrize("spacing", [1e-12, 3e-10, 1e-9, 2e-9, 1.0, 1e300])
+def test_grids_that_memory_coarsens_grow_beyond_the_largest_loss(spacing: float) -> None:
+    """Else one that is too large for memory would stay so for ever."""
+    problem: Any = SimpleNamespace(many=False, losses=[(SimpleNamespace(largest=1e-9), 7)])
+    assert 0.5 * spacing < _aligned(problem, spacing) <= spacing
