@@ -289,8 +289,8 @@ def _profile() -> sa.Bracket:
     later = np.interp(-np.log(curve.lower), -np.log(curve.upper), curve.epsilons)
     width = np.minimum(later / curve.epsilons, curve.upper / curve.lower)
     widest = int(np.argmax(width))
-    one = float(curve.epsilons[widest])
-    return sa.Bracket(lower=one, upper=one * float(width[widest]), reduction="blanket")
+    least = float(curve.epsilons[widest])
+    return sa.Bracket(lower=least, upper=least * float(width[widest]), reduction="blanket")
 
 
 def _weak(categories: int, users: int, rounds: int, delta: float) -> sa.Bracket:

@@ -247,7 +247,7 @@ def _last_cell(
     rest: tuple[Any, ...],
     outs: Sequence[tuple[Any, ...]],
 ) -> int:
-    """The last cell that any part of a bin's ratios leads to; threads add them to their results."""
+    """Add a bin's ratios to the sums in threads; return the last cell that holds anything."""
     found = threads.map(lambda part, out: int(add(*held, *part, *rest, *out)), parts, outs)
     return max(found)
 
