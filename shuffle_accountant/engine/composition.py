@@ -22,6 +22,7 @@ from shuffle_accountant.lattice.convolve import Factor, WindowedSum, power_sum
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.losses.base import HOCKEY_STICK, Divergence
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
+from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
@@ -124,7 +125,13 @@ class Composition:
 
     def _log_mgf(self, lams: Array) -> Array:
         """Log-moment generating function at several points, shape of ``lams``."""
-        return np.array([self.cumulants(lam)[0] for lam in lams.tolist()])
+        value = np.zeros(lams.size)
+        for (_, count), losses, logs in zip(self.parts, self.losses, self.logs, strict=True):
+            for i, lam in enumerate(lams.tolist()):
+                exponent = logs + lam * losses
+                top = float(exponent.max())
+                value[i] += count * (top + math.log(float(np.exp(exponent - top).sum())))
+        return value
 
     def saddle_for_delta(self, delta: float) -> float:
         """A tilt at which the law concentrates near epsilon(delta); 0 if delta is that large."""
@@ -141,21 +148,13 @@ class Composition:
         """The tilt whose mean is epsilon; 0 if the untilted mean is already larger."""
         return self._solve(lambda lam: epsilon - self.cumulants(lam)[1])
 
-    def _solve(self, positive_below: Callable[[float], float]) -> float:
-        """Root of a decreasing function of the tilt in [0, cap], to a few per cent."""
+    def _solve(self, falling: Callable[[float], float]) -> float:
+        """Root of a decreasing function of the tilt in [0, cap], to a per cent."""
         _, _, variance = self.cumulants(0.0)
-        low, high = 0.0, 1.0 / max(math.sqrt(variance), self.spacing)
-        cap = 60.0 / self.spacing
-        if positive_below(1e-3 * high) <= 0:
+        scale = 1.0 / max(math.sqrt(variance), self.spacing)
+        if falling(1e-3 * scale) <= 0:
             return 0.0
-        while high < cap and positive_below(high) > 0:
-            low, high = high, 2.0 * high
-        for _ in range(40):
-            if high - low <= 1e-2 * high:
-                break
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if positive_below(middle) > 0 else (low, middle)
-        return min(high, cap)
+        return find_crossing(falling, 60.0 / self.spacing, scale, scale, rtol=1e-2).right
 
     def window(self, lam: float) -> tuple[int, int, float, float]:
         """First and last likely grid index of the tilted sum, and the masses outside (Chernoff)."""

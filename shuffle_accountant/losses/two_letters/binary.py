@@ -54,6 +54,9 @@ from shuffle_accountant.numerics.rounding import (
 
 # Most atoms that are listed at once: a piece fits into a processor's cache.
 _AT_ONCE = 1 << 17
+# Atoms of one law from which on, and up to which, making a table takes no longer than listing them
+# or adding up cells.
+_TABLED, _LISTED = 1 << 15, 1 << 20
 
 
 class BlockSource(Protocol):
@@ -78,7 +81,7 @@ class BlockSource(Protocol):
         """Key of the table that losses with an equal key share; None if with all, or none."""
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from a table, for compositions of many rounds; None if blocks are as good."""
+        """The atoms from a table that rounds of any size share; None if blocks are as good."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class BinaryLoss(SymmetricLoss):
         return min(total + blocks.missing + lost, 1.0) if upper else max(total - lost, 0.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
-        """PldAtoms of the pair: one by one for small blocks, cell masses for large ones."""
+        """PldAtoms of the pair: of few, one by one or cell by cell; of many, from a table."""
         if effort.many and (found := self.source.tabled(side, edges, effort)) is not None:
             return found
         blocks = self.source.blocks(side, replace(effort, tail=0.25 * effort.tail))
@@ -149,6 +152,10 @@ class BinaryLoss(SymmetricLoss):
         listed = (lengths <= 6.0 * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
         most = min(effort.most_atoms, _AT_ONCE)
+        if _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE:
+            found = self.source.tabled(side, edges, effort)
+            if found is not None:
+                return found
         half = gather(
             pieces(blocks, first, last, listed, grid, most),
             CellSums(grid) if size > most else None,
