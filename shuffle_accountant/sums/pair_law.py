@@ -44,12 +44,12 @@ from shuffle_accountant.sums.chain_cells import (
 from shuffle_accountant.sums.chain_law import LONGEST, OWN, beyond
 from shuffle_accountant.sums.doubling import SumLaw
 
-# Step between nodes, in deviations, from above and from below, and what it is multiplied by for the
-# order (Q, P), which hardly ever decides; for a number of bins, and in proportion to its cube root.
+# Step between nodes, in deviations, from above and from below, and its factor for the
+# order (Q, P), which hardly decides; for a number of bins, and in proportion to its fourth root.
 _STEP, _STEP_BELOW, _OTHER, _BINS = 0.08, 0.105, 1.8, 64
 # Part of the sum's variance that its cells may add, and may take; and either for the order (Q, P),
 # in which small sums decide.
-_CELLS, _CELLS_BELOW, _CELLS_OTHER = 1.5e-2, 2e-2, 4e-3
+_CELLS, _CELLS_BELOW, _CELLS_OTHER = 1e-2, 1.3e-2, 4e-3
 # Distance from the mean, in deviations, from which on steps grow with its square: where one ratio
 # alone moves the sum little, and where it decides. It decides if at a score of 5 it is as large as
 # the sum's deviation.
@@ -94,7 +94,7 @@ def pair_sum(
     """
     largest, variance = max(first, second), first * first + second * second
     upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
-    coarser = wider * (bins / _BINS) ** (1.0 / 3.0)
+    coarser = wider * (bins / _BINS) ** 0.25
     rare = min(_OFF_NODES * tail, 1e-6) / bins
     step = min(coarser * (_STEP if upper else _STEP_BELOW), LONGEST / largest)
     theta = first * second / variance
