@@ -97,8 +97,9 @@ class ErrorLedger:
         aliasing: circular convolution wrapped tail mass around the grid.
         round_off: floating-point arithmetic.
         method: which way answered: of one round "binomial" (numbers of clones), "lists" (message
-            histograms), "nodes" (Laplace inversion), "moments", "doubling" (grids of sums) or
-            "table" (a tabulated loss); "sum" for a loss of one's own that names none; of several
+            histograms), "nodes" (Laplace inversion), "moments", "heavy tails" (one large value,
+            or sums added in cells), "doubling" (such sums of likelihood ratios) or "table" (a
+            tabulated loss); "sum" for a loss of one's own that names none; of several
             rounds "grid" (composition on a grid); "exact" where nothing had to be computed.
     """
 

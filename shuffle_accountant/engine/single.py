@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from shuffle_accountant.bracket import ErrorLedger, in_order
 from shuffle_accountant.engine.question import Answer, Query, excess
@@ -111,6 +112,7 @@ def _epsilon(
     effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
 
     def log_ratio(side: Bound, effort: Effort) -> Callable[[float], float]:
+        @cache
         def function(epsilon: float) -> float:
             value = _worse(loss, epsilon, side, effort)
             return math.log(value / delta) if value > 0 else -math.inf
@@ -142,9 +144,14 @@ def _epsilon(
         return lower, math.inf, ErrorLedger(discretisation=math.inf)
     above = log_ratio(Bound.PESSIMISTIC, effort)
     rtol = max(rtol, 1e-13)
+    width = 0.0
+    if slope < 0.0 and math.isfinite(apart := above(guess) - below(guess)):
+        # a thirtieth of what lies between both ends whatever the crossings are good to
+        width = min(apart / -slope, guess)
+        rtol = max(rtol, min(0.03 * width / guess, resolution))
     _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
-    step = 0.01 * resolution * upper
-    lower = find_crossing(below, upper, upper, step, rtol, slope).left
+    step = max(0.01 * resolution * upper, 0.1 * width)
+    lower = find_crossing(below, upper, max(upper - width, 0.0), step, rtol, slope).left
     if lower == upper < largest:  # delta's lower end is larger than asked there
         lower = find_crossing(below, largest, upper, step, rtol, slope).left
     lower, upper = in_order(lower, upper)

@@ -182,10 +182,10 @@ class _Groups:
         if together == 1:
             group, positive = rank, np.take_along_axis(value, order, axis=1) > 0.0
             least, most = size, size
-        else:  # negative ones first
+        else:  # positive ones first: next to them, negative ones of their size are seldom sent
             first = np.arange(0, messages, together)
-            group = 2 * (rank // together) + (value > 0.0)
-            positive = np.broadcast_to(np.arange(2 * first.size) % 2 == 1, (rows, 2 * first.size))
+            group = 2 * (rank // together) + (value <= 0.0)
+            positive = np.broadcast_to(np.arange(2 * first.size) % 2 == 0, (rows, 2 * first.size))
             least = np.repeat(size[:, np.minimum(first + together, messages) - 1], 2, axis=1)
             most = np.repeat(size[:, first], 2, axis=1)
         ends = np.where(positive, [least, most], [-most, -least])

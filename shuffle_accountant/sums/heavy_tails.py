@@ -1,6 +1,18 @@
 """``E[(X_1 + … + X_n)_+]`` for i.i.d. real X whose law is too uneven for transforms.
 
-Slower than `shuffle_accountant.sums.nodes`, with relative accuracy whatever the tails are.
+Slower than `shuffle_accountant.sums.nodes`. Two ways, the first where it applies:
+
+* *One large value.* Let the sum's mean be far below 0, so that hardly any sum is positive without a
+  value larger than some b, and hardly any has two of these. With q the probabilities and S' the sum
+  of n - 1 values up to b (on the event that all are),
+
+      E[S_+] = n sum_(v > b) q(v) E[(v + S')_+] + E[S_+; none above b] + E[S_+; several above b].
+
+  ``E[(v + S')_+]`` is convex in v, so its values at the ends of a cell bound it from above, and
+  that at the mean value of the cell from below; S' has no heavy tail upwards, and nodes give it.
+  The second term is bounded by Chernoff, as is what values up to b add to the third; large ones
+  add at most ``n sum q v`` times the probability that there is another one.
+* *Doubling* has relative accuracy whatever the law is, but cells of a limited number.
 """
 
 from __future__ import annotations
@@ -12,6 +24,7 @@ import numpy as np
 
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
+    UNIT_ROUNDOFF,
     Array,
     Bound,
     lowered,
@@ -20,6 +33,8 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
+from shuffle_accountant.sums.nodes import node_table
+from shuffle_accountant.sums.question import MessageRows
 
 # Least width of cells, in normal scores.
 _LEAST_WIDTH = 0.005
@@ -30,6 +45,137 @@ _FARTHEST = 1e-100
 # wide cells (of resolution _ROUGH): values further out would only spread the cells, and rounding
 # errors are relative to them.
 _NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
+# Values above the sum's mean, below 0, times one of these shares count as large: the first share
+# with which sums without a large value add less than _WITHOUT of the width aimed for.
+_LARGE, _WITHOUT = (0.5, 0.25, 0.125, 0.0625, 0.03125), 1e-3
+# Sums with several large values may add this part of the width aimed for.
+_SEVERAL = 0.1
+# Distances of cells' ends from the sum's mean grow by this factor, from this part of that mean on.
+_GROWTH, _NEAREST = 1.25, 1e-3
+# Other values within this factor of one another are gathered.
+_GATHERED = 1.03
+# Exponents of Chernoff's bounds, in inverse largest values.
+_EXPONENTS = 2.0 ** np.arange(-4.0, 9.0, 0.5)
+
+
+def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: float) -> float | None:
+    """Bound of ``E[(X_1 + … + X_n)_+]`` where one large value decides; None if it does not.
+
+    Args:
+        value: values of X, bounds in the direction of ``side``, shape (m,).
+        mass: their probabilities, off by nothing that is not allowed for elsewhere, shape (m,).
+        count: number n of copies.
+        side: whether the result is an upper or a lower bound.
+        width: width of the bounds aimed for, relative to the result.
+    """
+    n = count
+    away = -n * float(np.sum(mass * value))
+    rough = n * float(np.sum(mass * np.maximum(value - away, 0.0)))
+    if n == 1 or not away > 0.0 or not rough > 0.0:
+        return None
+    for share in _LARGE:
+        large = value > share * away
+        chance, gain = float(np.sum(mass[large])), float(np.sum((mass * value)[large]))
+        small = _without_large(value[~large], mass[~large], n, chance)
+        if small <= _WITHOUT * width * rough:
+            break
+    else:
+        return None
+    several = (n * gain) * ((n - 1.0) * chance)
+    if several > _SEVERAL * width * rough:
+        return None
+    at, weight = _in_cells(value[large], mass[large], away + n * gain, side)
+    rest, q = _gathered(value[~large], mass[~large], side)
+    own = np.errstate(over="ignore", invalid="ignore")
+    # every ratio moved by more than it and its difference are rounded
+    up = roundings(8) if side is Bound.PESSIMISTIC else -roundings(8)
+    r0 = (np.maximum(rest, 0.0) + at[:, None] / (n - 1.0)) * (1.0 + up)
+    r1 = np.maximum(-rest, 0.0) * (1.0 - up)
+    spaces = np.stack(np.broadcast_arrays(r0, r1, q))
+    rows = MessageRows(spaces, np.zeros(at.size), np.arange(at.size))
+    with own:
+        ends = node_table(rows, (n - 1, n - 1), np.full(at.size, width)).ends(n - 1)
+    slack = pairwise_sum(own=128)
+    if side is Bound.OPTIMISTIC:
+        total = n * (n - 1.0) * float(np.sum(weight * np.nan_to_num(ends.lower)))
+        return lowered(total, slack)
+    total = n * (n - 1.0) * float(np.sum(weight * np.nan_to_num(ends.upper, nan=math.inf)))
+    found = raised(total + (small + several) * (1.0 + 1e-9), slack)
+    return found if found < math.inf else None
+
+
+def _without_large(value: Array, mass: Array, count: int, chance: float) -> float:
+    """Bound of what sums of up to n of these values have in their positive part (Chernoff).
+
+    Args:
+        value: values that are not large, shape (m,).
+        mass: their probabilities.
+        count: number n.
+        chance: probability of the large values, which take the place of any number of these.
+    """
+    top = float(value.max(initial=0.0))
+    if top <= 0.0:
+        return 0.0
+    best = math.inf
+    for s in (_EXPONENTS / top).tolist():
+        terms = mass * np.expm1(s * value)
+        log = math.log1p(max(float(np.sum(terms)) + (float(np.sum(mass)) - 1.0), -0.5))
+        size = 1.0 + float(np.sum(np.abs(terms)))
+        power = count * (log + chance * math.exp(-log))
+        power += count * UNIT_ROUNDOFF * (value.size + 256.0) * size
+        if power < 600.0:
+            best = min(best, math.exp(power) / (math.e * s))
+    return best * (1.0 + 1e-9)
+
+
+def _in_cells(value: Array, mass: Array, centre: float, side: Bound) -> tuple[Array, Array]:
+    """Values and masses in cells, spread to the ends of these (PESSIMISTIC) or put at means.
+
+    Distances of ends from the centre, next to which a convex function bends, grow evenly.
+    """
+    low, high = float(value.min()), float(value.max())
+    longest = max(high - centre, centre) / centre
+    steps = math.ceil(math.log(longest / _NEAREST) / math.log(_GROWTH)) + 1
+    apart = _NEAREST * centre * _GROWTH ** np.arange(steps)
+    edges = np.concatenate([centre - apart[::-1], [centre], centre + apart])
+    edges = np.concatenate(
+        [[low], edges[(edges > low) & (edges < high)], [max(high, low * (1.0 + 1e-6))]]
+    )
+    cell = np.searchsorted(edges, value, side="right") - 1
+    cell = np.minimum(cell, edges.size - 2)
+    total = np.bincount(cell, mass, edges.size - 1)
+    moved = roundings(value.size + 16.0)
+    if side is Bound.OPTIMISTIC:
+        held = total > 0.0
+        at = np.bincount(cell, mass * value, edges.size - 1)[held] / total[held]
+        return at * (1.0 - moved), np.asarray(total[held] * (1.0 - moved))
+    share = np.clip((value - edges[cell]) / np.diff(edges)[cell] * (1.0 + moved), 0.0, 1.0)
+    above = np.bincount(cell, mass * share, edges.size - 1)
+    found = np.append(np.maximum(total - above, 0.0) + moved * total, 0.0) + np.append(0.0, above)
+    held = found > 0.0
+    return edges[held] * (1.0 + moved), found[held] * (1.0 + moved)
+
+
+def _gathered(value: Array, mass: Array, side: Bound) -> tuple[Array, Array]:
+    """Values of one sign and about one size put at their mean, or at the ends of what they span."""
+    order = np.argsort(value)
+    value, mass = value[order], mass[order]
+    size = np.maximum(np.abs(value), 1e-300)
+    key = np.sign(value) * (1e6 + np.floor(np.log(size) / math.log(_GATHERED)))
+    starts = np.flatnonzero(np.append(True, np.diff(key) != 0.0))
+    sizes = np.diff(np.append(starts, value.size))
+    own = roundings(float(sizes.max()) + 16.0)
+    moved = own * np.abs(value)
+    total = np.add.reduceat(mass, starts)
+    if side is Bound.OPTIMISTIC:
+        mean = np.add.reduceat(mass * (value - moved), starts) / total
+        return np.maximum(mean, (value - moved)[starts]), total * (1.0 - own)
+    low, high = (value + moved)[starts], (value + moved)[starts + sizes - 1]
+    cell = np.repeat(np.arange(starts.size), sizes)
+    gap = np.maximum(high - low, 1e-300)[cell]
+    share = np.clip((value + moved - low[cell]) / gap * (1.0 + own), 0.0, 1.0)
+    above = np.add.reduceat(mass * share, starts) * (1.0 + own)
+    return np.concatenate([low, high]), np.concatenate([total * (1.0 + own) - above, above])
 
 
 def heavy_positive_part(

@@ -173,8 +173,11 @@ def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: i
         wide = wide[~limited[wide]]
         if not wide.size:
             break
-        again = list(_tabulated(question, aims, wide))
-        table = _better(table, NodeTable(question, again))
+        again = NodeTable(question, list(_tabulated(question, aims, wide)))
+        # where sigma does not decide the width, a smaller one is no use
+        before, after = table.widths[wide], again.widths[wide]
+        wanted = wide[(after < before) | (before == math.inf)]
+        table = _better(table, again)
     return table
 
 

@@ -31,7 +31,7 @@ class Way(Enum):
     LISTS = "lists"
     MOMENTS = "moments"
     NODES = "nodes"
-    DOUBLING = "doubling"
+    HEAVY = "heavy tails"
 
 
 def choose(
@@ -48,14 +48,14 @@ def choose(
     | --- | --- | --- |
     | one number of messages, whose likely histograms are at most 2^17 | lists | `lists` |
     | one alpha, profile known to be below 1e-50, within a factor 1e3 | moments | `letter_moments` |
-    | one alpha, the bounds from nodes are wide, at most 2^13 messages | doubling | `heavy_tails` |
+    | one alpha, uneven or wide from nodes, at most 2^13 messages | heavy tails | `heavy_tails` |
     | otherwise | nodes | `nodes`, with `far_messages` |
 
     Lists are exact but for rounding and the tail, and one list serves all alpha. Moments bound a
     profile so far out from above, single messages from below: a factor 1000 changes epsilon by a
     few percent there, and few sums are closer, none as fast. Nodes serve any number of messages,
-    and all numbers in a range. Doubling has relative accuracy whatever the likelihood ratios are,
-    but takes ten to a hundred times as long, and minutes for more than 2^13 messages. It gains
+    and all numbers in a range. Heavy tails have relative accuracy whatever the likelihood ratios
+    are, but take ten to a hundred times as long, and minutes for more than 2^13 messages. They gain
     nothing where the errors of all messages' probabilities may add up to one, or the tail is below
     the range of doubles.
 
@@ -65,14 +65,15 @@ def choose(
         tail: probability that may be left out, the requested accuracy.
         known: bounds of the profile at the single alpha asked for, from single messages and from
             moments; the trivial ones where several alpha are asked for.
-        wide: whether a single alpha is asked for, and the bounds from nodes are wider than asked.
+        wide: whether a single alpha is asked for, and one message outweighs the others many times
+            over, or the bounds from nodes are wider than asked.
     """
     if users[0] == users[1] and listable(q, users[0], tail):
         return Way.LISTS
     if known[1] <= NODES.deep and known[0] >= NODES.deep_ratio * known[1]:
         return Way.MOMENTS
     accurate = users[1] * 16 * UNIT_ROUNDOFF <= 1.0 and tail >= LIMITS.underflow
-    return Way.DOUBLING if wide and accurate and q.size <= NODES.most_doubled else Way.NODES
+    return Way.HEAVY if wide and accurate and q.size <= NODES.most_doubled else Way.NODES
 
 
 class _Survey:

@@ -133,7 +133,7 @@ def test_every_way_meets_the_truth_and_every_other(
             with monkeypatch.context() as patch:
                 patch.setattr(profiles, "choose", lambda *_, way=way, **__: way)
                 profiles.profile_table.cache_clear()
-                if way is Way.DOUBLING:
+                if way is Way.HEAVY:
                     one = OrderedMessages(pair, (users, users), EFFORT)
                     found[way] = tuple(
                         profiles._doubled(one, epsilon, side)
@@ -166,11 +166,11 @@ def test_the_way_that_answers_is_chosen_by_one_rule() -> None:
     assert most.way((1e-53, 1e-50)) is most.way((1e-54, 1e-51), wide=True) is Way.MOMENTS
     for known in ((1e-53, 1.1e-50), (0.9e-54, 1e-51)):
         assert most.way(known) is Way.NODES
-        assert most.way(known, wide=True) is Way.DOUBLING
+        assert most.way(known, wide=True) is Way.HEAVY
     doubled = np.full(1 << 13, 2.0**-13)
-    assert choose(doubled, many, 1e-9, wide=True) is Way.DOUBLING
+    assert choose(doubled, many, 1e-9, wide=True) is Way.HEAVY
     assert choose(np.append(doubled, 0.0), many, 1e-9, wide=True) is Way.NODES
-    assert choose(doubled, (2**49, 2**49), 1e-9, wide=True) is Way.DOUBLING
+    assert choose(doubled, (2**49, 2**49), 1e-9, wide=True) is Way.HEAVY
     assert choose(doubled, (2**50, 2**50), 1e-9, wide=True) is Way.NODES
     assert choose(doubled, many, 1e-308, wide=True) is Way.NODES
     most = lists.histogram_count(3, 10**6, 1 << 17)

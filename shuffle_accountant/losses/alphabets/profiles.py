@@ -40,7 +40,7 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
 )
-from shuffle_accountant.sums.heavy_tails import heavy_positive_part
+from shuffle_accountant.sums.heavy_tails import heavy_positive_part, one_large
 from shuffle_accountant.sums.lists import ListedProfile, likely_histograms
 from shuffle_accountant.sums.nodes import NodeTable, node_table
 from shuffle_accountant.sums.question import Ends, MessageRows
@@ -115,6 +115,15 @@ class OrderedMessages:
             choose(pair.decoyed[2], self.users, tail, known=known, wide=wide) for pair in self.ends
         }
         return next(way for way in reversed(Way) if way in ways)
+
+    def uneven(self, epsilon: float) -> bool:
+        """Whether one message may outweigh what all others usually take away, many times over."""
+        r0, r1, q = self.high.decoyed
+        if q.size < PROFILES.many:
+            return False
+        value = gains(r0, r1, epsilon, Bound.PESSIMISTIC)
+        away = -self.users[0] * float(np.sum(q * value))
+        return 0.0 < PROFILES.outweighed * away < float(value.max())
 
     def allowed(self, excess: Array, upper: Array) -> Array:
         """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
@@ -470,24 +479,46 @@ def divergence_bounds(
         known = _by_moments(pairs, users, epsilon, effort)
         if Way.MOMENTS in ways_of(pairs, users, effort, known):
             return *known, Way.MOMENTS
+    rough = [OrderedMessages(source, (users, users), effort) for source in pairs]
+    low, high = 0.0, 1.0
+    if all(pair.uneven(epsilon) for pair in rough):
+        low, high = _largest_heavy(rough, epsilon)
+        if high - low <= PROFILES.heavy * high:
+            return low, high, Way.HEAVY
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
-    low, high = float(found.lower[0]), float(found.upper[0])
+    low, high = max(low, float(found.lower[0])), min(high, float(found.upper[0]))
     way = next((way for way in reversed(Way) if way in table.ways), Way.LISTS)
     if found.narrow[0]:
-        return low, high, way
+        return min(low, high), high, way
     most = float(table.rest[0])
-    # the likeliest first: most pairs are then known to be below it without doubling
+    # the likeliest first: most pairs are then known to be below it without sums of heavy tails
     for pair, below, above in sorted(table.each(users), key=lambda found: -found[1]):
-        close = above - below <= pair.allowed(table.excess, np.array([above]))[0]
-        if above > low and not close and pair.way(wide=True) is Way.DOUBLING:
-            low = max(low, _doubled(pair, float(epsilon), Bound.OPTIMISTIC))
-            above = min(above, _doubled(pair, float(epsilon), Bound.PESSIMISTIC))
-            way = Way.DOUBLING
+        allowed = float(pair.allowed(table.excess, np.array([above]))[0])
+        close = above - below <= allowed
+        if above > low and not close and pair.way(wide=True) is Way.HEAVY:
+            share = 0.1 * allowed / above
+            low = max(low, _heavy(pair, float(epsilon), Bound.OPTIMISTIC, share))
+            above = min(above, _heavy(pair, float(epsilon), Bound.PESSIMISTIC, share))
+            way = Way.HEAVY
         most = max(most, above)
     high = min(high, most)
     return min(low, high), high, way
+
+
+def _largest_heavy(pairs: Sequence[OrderedMessages], epsilon: float) -> tuple[float, float]:
+    """Bounds of the largest ``H_alpha`` of uneven pairs; trivial ones where seconds were needed."""
+    low, high = 0.0, 0.0
+    for pair in pairs:
+        if pair.way(wide=True) is not Way.HEAVY:
+            return 0.0, 1.0
+        below, above = (
+            _heavy(pair, epsilon, side, 0.25 * PROFILES.heavy, quick=True)
+            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        low, high = max(low, below), max(high, above)
+    return min(low, high), high
 
 
 def _by_moments(
@@ -522,8 +553,18 @@ def certain_loss(pair: MessagePair, users: int, side: Bound) -> float:
     return min(outwards(total, roundings(32.0), upper=upper), 1.0)
 
 
-def _doubled(pair: OrderedMessages, epsilon: float, side: Bound) -> float:
-    """Bound of ``H_alpha`` of one pair by doubling, alpha = e^epsilon."""
+def _heavy(
+    pair: OrderedMessages, epsilon: float, side: Bound, share: float, *, quick: bool = False
+) -> float:
+    """Bound of ``H_alpha`` of one pair of uneven messages, alpha = e^epsilon.
+
+    Args:
+        pair: the ordered pair.
+        epsilon: nats.
+        side: direction of the bound.
+        share: width of the bounds aimed for, relative to the profile.
+        quick: whether the trivial bound is given where others would take seconds.
+    """
     upper, n = side is Bound.PESSIMISTIC, pair.users[0]
     messages = pair.high if upper else pair.low
     r0, r1, q = messages.decoyed
@@ -537,7 +578,11 @@ def _doubled(pair: OrderedMessages, epsilon: float, side: Bound) -> float:
     effort = pair.effort
     # changes of the sum's variance that are far below the width of bounds
     resolution, tail = 40.0 * effort.resolution, effort.tail / top
-    found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
+    found = one_large(value, q, n, side, width=share) if n > PROFILES.few else None
+    if found is None and quick and n > PROFILES.few:
+        return 1.0 if upper else 0.0
+    if found is None:
+        found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
         return min(raised(exposed + found, pairwise_sum(own=2)) + PROFILES.tiny, 1.0)

@@ -35,6 +35,10 @@ class ProfileSettings:
             with the square of the loss.
         bulk: a profile that ends within this many deviations is about that of a normal.
         tried: number of losses at which the profile is bounded at once when its end is searched.
+        many: with at least this many messages, nodes take longer than sums of heavy tails.
+        outweighed: messages are uneven if the largest value is this many times the mean of the sum.
+        heavy: relative width of bounds from heavy tails with which nodes are not tried.
+        few: number of messages up to which doubling takes less than a second.
     """
 
     largest_epsilon: float = 700.0
@@ -55,6 +59,10 @@ class ProfileSettings:
     centre: float = 2.5
     bulk: float = 12.0
     tried: int = 8
+    many: int = 512
+    outweighed: float = 300.0
+    heavy: float = 2e-2
+    few: int = 256
 
 
 PROFILES = ProfileSettings()
