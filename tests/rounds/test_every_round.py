@@ -317,7 +317,7 @@ def test_laws_are_kept_where_memory_allows() -> None:
 @pytest.mark.parametrize("name", EVERY)
 def test_a_bracket_names_the_way_that_answered(name: str) -> None:
     one = EVERY[name][0]
-    ways = {*(way.value for way in Way), "binomial", "table", "grid", "exact"}
+    ways = {*(way.value for way in Way), "binomial", "doubling", "table", "grid", "exact"}
     assert one.delta(epsilon=0.1).ledger.method in ways
     assert one.epsilon(delta=1e-3).ledger.method in ways
     assert sa.epsilon(one, delta=1e-3, rounds=3).ledger.method == "grid"
