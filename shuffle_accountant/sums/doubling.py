@@ -186,6 +186,42 @@ def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
     return starts, int(np.max(np.diff(starts, append=mass.size)))
 
 
+def merged(
+    value: Array, mass: Array, starts: NDArray[np.intp], side: Bound
+) -> tuple[Array, Array, float]:
+    """Atoms merged group by group: a law above the given one in convex order, or below it.
+
+    Args:
+        value: ascending, shape (m,).
+        mass: their masses, shape (m,).
+        starts: indices of the first atoms of groups, the first of them 0.
+        side: PESSIMISTIC splits each atom between the first of its group and that of the next one,
+            OPTIMISTIC puts groups at their means.
+
+    Returns:
+        Values and masses, and the error of the masses, in their direction; values are off by twice
+        that and 8 roundings.
+    """
+    most = int(np.max(np.diff(starts, append=value.size)))
+    slack = sequential_sum(most + 1, own=2)
+    if side is Bound.OPTIMISTIC:
+        total = rounded(np.add.reduceat(mass, starts), most)
+        # against the masses, so that means err as well
+        moment = rounded(np.add.reduceat(mass * value, starts), -most)
+        mean = np.divide(moment, total, out=value[starts], where=total > 0.0)
+        return mean, lowered(total, slack), slack
+    kept = np.union1d(starts, value.size - 1)
+    ends = value[kept]
+    left = np.minimum(np.searchsorted(kept, np.arange(value.size), "right"), kept.size - 1)
+    gap = np.diff(ends)[left - 1]
+    share = np.divide(value - ends[left - 1], gap, out=np.zeros(gap.size), where=gap > 0.0)
+    share = np.clip(share, 0.0, 1.0)
+    above = mass * share
+    total = np.bincount(left - 1, mass - above, kept.size)
+    total = rounded(total + np.bincount(left, above, kept.size), most)
+    return ends, raised(np.asarray(total, np.float64), slack), slack
+
+
 def coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
     """The law with atoms merged whose normal scores lie in one cell of this width.
 
@@ -194,24 +230,7 @@ def coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
     starts, most = near_scores(law.mass, width)
     if most == 1:
         return law
-    slack = sequential_sum(most + 1, own=2)
-    if side is Bound.OPTIMISTIC:
-        mass = rounded(np.add.reduceat(law.mass, starts), most)
-        # against the masses, so that means err as well
-        moment = rounded(np.add.reduceat(law.mass * law.value, starts), -most)
-        value = np.divide(moment, mass, out=law.value[starts], where=mass > 0.0)
-        mass = lowered(mass, slack)
-    else:
-        kept = np.union1d(starts, law.value.size - 1)
-        value = law.value[kept]
-        left = np.minimum(np.searchsorted(kept, np.arange(law.value.size), "right"), kept.size - 1)
-        gap = np.diff(value)[left - 1]
-        share = np.divide(law.value - value[left - 1], gap, out=np.zeros(gap.size), where=gap > 0.0)
-        share = np.clip(share, 0.0, 1.0)
-        above = law.mass * share
-        total = np.bincount(left - 1, law.mass - above, kept.size)
-        total = rounded(total + np.bincount(left, above, kept.size), most)
-        mass = raised(np.asarray(total, np.float64), slack)
+    value, mass, slack = merged(law.value, law.mass, starts, side)
     return replace(law, value=value, mass=mass, moved=law.moved + 2.0 * slack + roundings(8))
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
+    LIMITS,
     UNIT_ROUNDOFF,
     Array,
     Bound,
@@ -32,7 +33,7 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
 )
-from shuffle_accountant.sums.doubling import SumLaw, additions, power, pruned
+from shuffle_accountant.sums.doubling import SumLaw, additions, merged, power, pruned
 from shuffle_accountant.sums.nodes import node_table
 from shuffle_accountant.sums.question import MessageRows
 
@@ -50,7 +51,8 @@ _NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
 _LARGE, _WITHOUT = (0.5, 0.25, 0.125, 0.0625, 0.03125), 1e-3
 # Sums with several large values may add this part of the width aimed for.
 _SEVERAL = 0.1
-# Distances of cells' ends from the sum's mean grow by this factor, from this part of that mean on.
+# Large values are gathered whose distances from the size of the sum's mean are within this factor,
+# or below this part of that mean.
 _GROWTH, _NEAREST = 1.25, 1e-3
 # Other values within this factor of one another are gathered.
 _GATHERED = 1.03
@@ -84,24 +86,26 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
     several = (n * gain) * ((n - 1.0) * chance)
     if several > _SEVERAL * width * rough:
         return None
-    at, weight = _in_cells(value[large], mass[large], away + n * gain, side)
-    rest, q = _gathered(value[~large], mass[~large], side)
-    own = np.errstate(over="ignore", invalid="ignore")
-    # every ratio moved by more than it and its difference are rounded
+    # a convex function bends next to the size of the sum's mean, without the large values
+    bend = away + n * gain
+    v, p = value[large], mass[large]
+    at, weight = _gathered(v, p, v - bend, _NEAREST * bend, _GROWTH, side)
+    v, p = value[~large], mass[~large]
+    rest, q = _gathered(v, p, v, LIMITS.underflow, _GATHERED, side)
+    # ratios are moved by more than they, and their differences, are rounded
     up = roundings(8) if side is Bound.PESSIMISTIC else -roundings(8)
     r0 = (np.maximum(rest, 0.0) + at[:, None] / (n - 1.0)) * (1.0 + up)
     r1 = np.maximum(-rest, 0.0) * (1.0 - up)
     spaces = np.stack(np.broadcast_arrays(r0, r1, q))
     rows = MessageRows(spaces, np.zeros(at.size), np.arange(at.size))
-    with own:
-        ends = node_table(rows, (n - 1, n - 1), np.full(at.size, width)).ends(n - 1)
-    slack = pairwise_sum(own=128)
+    ends = node_table(rows, (n - 1, n - 1), np.full(at.size, width)).ends(n - 1)
+    if np.isnan(ends.upper).any():
+        return None
+    each, slack = n * (n - 1.0) * weight, pairwise_sum(own=128)
     if side is Bound.OPTIMISTIC:
-        total = n * (n - 1.0) * float(np.sum(weight * np.nan_to_num(ends.lower)))
-        return lowered(total, slack)
-    total = n * (n - 1.0) * float(np.sum(weight * np.nan_to_num(ends.upper, nan=math.inf)))
-    found = raised(total + (small + several) * (1.0 + 1e-9), slack)
-    return found if found < math.inf else None
+        return lowered(rounded(float(np.sum(each * ends.lower)), 128), slack)
+    total = rounded(float(np.sum(each * ends.upper)), 128)
+    return raised(total + (small + several) * (1.0 + 1e-9), slack)
 
 
 def _without_large(value: Array, mass: Array, count: int, chance: float) -> float:
@@ -128,54 +132,30 @@ def _without_large(value: Array, mass: Array, count: int, chance: float) -> floa
     return best * (1.0 + 1e-9)
 
 
-def _in_cells(value: Array, mass: Array, centre: float, side: Bound) -> tuple[Array, Array]:
-    """Values and masses in cells, spread to the ends of these (PESSIMISTIC) or put at means.
+def _gathered(
+    value: Array, mass: Array, apart: Array, least: float, factor: float, side: Bound
+) -> tuple[Array, Array]:
+    """The law in fewer atoms, above or below it in convex order; see `merged`.
 
-    Distances of ends from the centre, next to which a convex function bends, grow evenly.
+    Args:
+        value: shape (m,).
+        mass: their probabilities.
+        apart: distances that grow with the values, shape (m,): neighbours on one side of 0 whose
+            distances are in one cell are gathered.
+        least: size up to which distances are in one cell.
+        factor: quotient of a cell's ends.
+        side: PESSIMISTIC is above the law, OPTIMISTIC below it.
     """
-    low, high = float(value.min()), float(value.max())
-    longest = max(high - centre, centre) / centre
-    steps = math.ceil(math.log(longest / _NEAREST) / math.log(_GROWTH)) + 1
-    apart = _NEAREST * centre * _GROWTH ** np.arange(steps)
-    edges = np.concatenate([centre - apart[::-1], [centre], centre + apart])
-    edges = np.concatenate(
-        [[low], edges[(edges > low) & (edges < high)], [max(high, low * (1.0 + 1e-6))]]
-    )
-    cell = np.searchsorted(edges, value, side="right") - 1
-    cell = np.minimum(cell, edges.size - 2)
-    total = np.bincount(cell, mass, edges.size - 1)
-    moved = roundings(value.size + 16.0)
-    if side is Bound.OPTIMISTIC:
-        held = total > 0.0
-        at = np.bincount(cell, mass * value, edges.size - 1)[held] / total[held]
-        return at * (1.0 - moved), np.asarray(total[held] * (1.0 - moved))
-    share = np.clip((value - edges[cell]) / np.diff(edges)[cell] * (1.0 + moved), 0.0, 1.0)
-    above = np.bincount(cell, mass * share, edges.size - 1)
-    found = np.append(np.maximum(total - above, 0.0) + moved * total, 0.0) + np.append(0.0, above)
-    held = found > 0.0
-    return edges[held] * (1.0 + moved), found[held] * (1.0 + moved)
-
-
-def _gathered(value: Array, mass: Array, side: Bound) -> tuple[Array, Array]:
-    """Values of one sign and about one size put at their mean, or at the ends of what they span."""
-    order = np.argsort(value)
+    order = np.argsort(value, kind="stable")
+    cell = np.floor(np.log(np.maximum(np.abs(apart), least)) / math.log(factor))
+    cell = (2.0 * cell + (apart > 0.0))[order]
+    starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))
     value, mass = value[order], mass[order]
-    size = np.maximum(np.abs(value), 1e-300)
-    key = np.sign(value) * (1e6 + np.floor(np.log(size) / math.log(_GATHERED)))
-    starts = np.flatnonzero(np.append(True, np.diff(key) != 0.0))
-    sizes = np.diff(np.append(starts, value.size))
-    own = roundings(float(sizes.max()) + 16.0)
-    moved = own * np.abs(value)
-    total = np.add.reduceat(mass, starts)
-    if side is Bound.OPTIMISTIC:
-        mean = np.add.reduceat(mass * (value - moved), starts) / total
-        return np.maximum(mean, (value - moved)[starts]), total * (1.0 - own)
-    low, high = (value + moved)[starts], (value + moved)[starts + sizes - 1]
-    cell = np.repeat(np.arange(starts.size), sizes)
-    gap = np.maximum(high - low, 1e-300)[cell]
-    share = np.clip((value + moved - low[cell]) / gap * (1.0 + own), 0.0, 1.0)
-    above = np.add.reduceat(mass * share, starts) * (1.0 + own)
-    return np.concatenate([low, high]), np.concatenate([total * (1.0 + own) - above, above])
+    if starts.size == value.size:
+        return value, mass
+    value, mass, slack = merged(value, mass, starts, side)
+    moved = (2.0 * slack + roundings(8)) * np.abs(value)
+    return value + (moved if side is Bound.PESSIMISTIC else -moved), mass
 
 
 def heavy_positive_part(

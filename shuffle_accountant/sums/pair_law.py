@@ -44,8 +44,8 @@ from shuffle_accountant.sums.chain_cells import (
 from shuffle_accountant.sums.chain_law import LONGEST, OWN, beyond
 from shuffle_accountant.sums.doubling import SumLaw
 
-# Step between nodes, in deviations, from above and from below, and its factor for the
-# order (Q, P), which hardly decides; for a number of bins, and in proportion to its fourth root.
+# Step between nodes, in deviations, from above and from below, and its factor for the order (Q, P),
+# which seldom decides; for a number of bins, and in proportion to its fourth root.
 _STEP, _STEP_BELOW, _OTHER, _BINS = 0.08, 0.105, 1.8, 64
 # Part of the sum's variance that its cells may add, and may take; and either for the order (Q, P),
 # in which small sums decide.

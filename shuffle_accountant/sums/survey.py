@@ -65,8 +65,9 @@ def choose(
         tail: probability that may be left out, the requested accuracy.
         known: bounds of the profile at the single alpha asked for, from single messages and from
             moments; the trivial ones where several alpha are asked for.
-        wide: whether a single alpha is asked for, and one message outweighs the others many times
-            over, or the bounds from nodes are wider than asked.
+        wide: whether a single alpha is asked for, and either messages are uneven (there are 512 or
+            more, one of them worth 300 times the mean of a sum) or the bounds from nodes are wider
+            than asked.
     """
     if users[0] == users[1] and listable(q, users[0], tail):
         return Way.LISTS

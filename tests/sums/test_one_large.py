@@ -60,6 +60,28 @@ def test_it_encloses_sums_of_integers(seed: int, rare: float) -> None:
     assert low <= max(doubled)
 
 
+@pytest.mark.parametrize("middle", [0.0, 0.007])
+def test_sums_without_a_large_value_and_with_two_are_bounded(middle: float) -> None:
+    """With four values all else is known to a few millionths: each of the other terms shows."""
+    value = np.array([-3.0, -1.0, 5.0, 200.0])
+    mass = np.array([0.5, 0.5 - middle - 1e-6, middle, 1e-6])
+    value, mass = value[mass > 0.0], mass[mass > 0.0]
+    count, width = 20, 0.5
+    truth = positive_part(value, mass, count)
+    low = one_large(value, mass, count, Bound.OPTIMISTIC, width=width)
+    high = one_large(value, mass, count, Bound.PESSIMISTIC, width=width)
+    assert low is not None
+    assert high is not None
+    none = positive_part(value[:-1], mass[:-1], count)
+    # two large values, by hand: 190 pairs, each worth 400 less what 18 others take away
+    two = 190 * 1e-12 * (400.0 - 18 * float(-(value[:-1] @ mass[:-1])))
+    assert two > 1e-5 * truth
+    assert (none > 1e-5 * truth) == (middle > 0.0)
+    assert low == pytest.approx(truth - two - none, rel=5e-6)
+    # 20 times 200 times the chance of another one, and Chernoff's bound
+    assert truth <= high <= truth + 4e-3 * 19e-6 + 50.0 * none
+
+
 def test_what_one_large_value_does_not_decide_is_left_to_others() -> None:
     value, mass = heavy(1, 1e-3)
     # two or more are likely; the mean is above 0; no value is large enough; a single value

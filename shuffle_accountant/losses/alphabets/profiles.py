@@ -479,12 +479,9 @@ def divergence_bounds(
         known = _by_moments(pairs, users, epsilon, effort)
         if Way.MOMENTS in ways_of(pairs, users, effort, known):
             return *known, Way.MOMENTS
-    rough = [OrderedMessages(source, (users, users), effort) for source in pairs]
-    low, high = 0.0, 1.0
-    if all(pair.uneven(epsilon) for pair in rough):
-        low, high = _largest_heavy(rough, epsilon)
-        if high - low <= PROFILES.heavy * high:
-            return low, high, Way.HEAVY
+    low, high = _largest_heavy(pairs, users, epsilon, effort)
+    if high - low <= PROFILES.heavy * high:
+        return low, high, Way.HEAVY
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
@@ -507,11 +504,14 @@ def divergence_bounds(
     return min(low, high), high, way
 
 
-def _largest_heavy(pairs: Sequence[OrderedMessages], epsilon: float) -> tuple[float, float]:
-    """Bounds of the largest ``H_alpha`` of uneven pairs; trivial ones where seconds were needed."""
+def _largest_heavy(
+    pairs: tuple[MessageSource, ...], users: int, epsilon: float, effort: Effort
+) -> tuple[float, float]:
+    """Bounds of the largest ``H_alpha`` if all pairs are uneven; 0 and 1 where nodes are due."""
     low, high = 0.0, 0.0
-    for pair in pairs:
-        if pair.way(wide=True) is not Way.HEAVY:
+    for source in pairs:
+        pair = OrderedMessages(source, (users, users), effort)
+        if not pair.uneven(epsilon) or pair.way(wide=True) is not Way.HEAVY:
             return 0.0, 1.0
         below, above = (
             _heavy(pair, epsilon, side, 0.25 * PROFILES.heavy, quick=True)
@@ -578,8 +578,9 @@ def _heavy(
     effort = pair.effort
     # changes of the sum's variance that are far below the width of bounds
     resolution, tail = 40.0 * effort.resolution, effort.tail / top
-    found = one_large(value, q, n, side, width=share) if n > PROFILES.few else None
-    if found is None and quick and n > PROFILES.few:
+    many = n > PROFILES.few
+    found = one_large(value, q, n, side, width=share) if many else None
+    if found is None and many and quick:
         return 1.0 if upper else 0.0
     if found is None:
         found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
