@@ -146,7 +146,7 @@ def _epsilon(
     rtol = max(rtol, 1e-13)
     width = 0.0
     if slope < 0.0 and math.isfinite(apart := above(guess) - below(guess)):
-        # a thirtieth of what lies between both ends whatever the crossings are good to
+        # ends that are good to a thirtieth of the bracket's width are close enough
         width = min(apart / -slope, guess)
         rtol = max(rtol, min(0.03 * width / guess, resolution))
     _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
