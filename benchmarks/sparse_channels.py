@@ -30,7 +30,7 @@ from benchmarks.claims import (
 SEED, QUESTIONS, TOLERANCE = 20261125, 200, 1e-3
 # Seconds of any question, and of 95 in a hundred; losses of up to this many nats have brackets
 # within the tolerance; seconds after which a question is given up.
-_MOST, _USUAL, _SHARE, _LARGE, _LIMIT = 10.0, 2.0, 0.95, 50.0, 30.0
+_MOST, _USUAL, _SHARE, _LARGE, _LIMIT = 10.0, 2.0, 0.95, 50.0, 20.0
 
 _SHAPES = ((3, 8), (6, 20))
 _ROUNDS = (1, 10, 100)
@@ -59,7 +59,7 @@ def run(quick: bool, note: Note) -> Outcome:
         note(_place(row))
         with warnings.catch_warnings(record=True) as issued:
             warnings.simplefilter("always")
-            row |= answered(asked, tolerance=TOLERANCE, limit=_LIMIT)
+            row |= answered(asked, tolerance=TOLERANCE, limit=_LIMIT * before / STATED_CLONES)
         row["warned"] = any(issubclass(one.category, sa.LooseBracketWarning) for one in issued)
         after = clones_seconds()
         row["scaled"] = round(row["seconds"] * 2.0 * STATED_CLONES / (before + after), 4)

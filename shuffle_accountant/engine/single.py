@@ -54,7 +54,12 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
         # a width that blocks do not decide stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
-        resolution *= max(1.0 / 16.0, SETTINGS.aim / wide**2)
+        finer = resolution * max(1.0 / 16.0, SETTINGS.aim / wide**2)
+        if query.delta is not None:
+            before, after = (_apart(loss, lower, query.delta, part) for part in (resolution, finer))
+            if after > 0.5 * before:
+                break
+        resolution = finer
     cause = ledger.limited_by if wide > 1.0 else None
     at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
     effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
@@ -98,8 +103,8 @@ def _delta(
                 break
             # three times the decimals each time takes few rounds, and goes no further than need be
             tail = max(low * SETTINGS.negligible, tail**3, SETTINGS.smallest_tail)
-        if low == 0.0:
-            break  # narrower blocks would not change that
+        if low == 0.0 or high - low <= resolution * low:
+            break  # narrower blocks would not change that, or are not needed
     low, high = in_order(low, high)
     cut = min(tail, high - low)
     return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
@@ -130,13 +135,18 @@ def _epsilon(
         guess, slope = about_epsilon(min(loss.deviation, LIMITS.farthest_score), delta)
     guess = min(max(guess, step), 0.999 * largest)
     if resolution < SETTINGS.rough:
-        rough = log_ratio(
-            Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, Effort(effort.tail, SETTINGS.rough)
-        )
-        _, guess, slope = find_crossing(rough, largest, guess, step, 0.1 * SETTINGS.rough, slope)
+        quick = Effort(effort.tail, SETTINGS.rough)
+        rough = log_ratio(Bound.PESSIMISTIC if certain else Bound.OPTIMISTIC, quick)
+        near = find_crossing(rough, largest, guess, step, 0.1 * SETTINGS.rough, slope)
+        # nothing can be read off the largest loss, where delta is 0
+        guess, slope = near.right if near.right < largest else near.left, near.slope
         if certain and guess == 0.0:  # the total variation is no more than delta
             return 0.0, 0.0, ErrorLedger()
         step = min(step, 0.1 * SETTINGS.rough * guess)
+        if certain and slope < 0.0:
+            apart = rough(guess) - log_ratio(Bound.OPTIMISTIC, quick)(guess)
+            if apart <= -slope * resolution * guess:  # no need of narrower blocks
+                effort = quick
     below = log_ratio(Bound.OPTIMISTIC, effort)
     rtol = 1e-5 * resolution  # far below what blocks may cost
     if not certain:
@@ -145,9 +155,9 @@ def _epsilon(
     above = log_ratio(Bound.PESSIMISTIC, effort)
     rtol = max(rtol, 1e-13)
     width = 0.0
-    if slope < 0.0 and math.isfinite(apart := above(guess) - below(guess)):
+    if slope < 0.0 and not math.isnan(apart := above(guess) - below(guess)):
         # ends that are good to a thirtieth of the bracket's width are close enough
-        width = min(apart / -slope, guess)
+        width = min(apart / -slope, 0.1 * guess)
         rtol = max(rtol, min(0.03 * width / guess, resolution))
     _, upper, slope = find_crossing(above, largest, guess, step, rtol, slope)
     step = max(0.01 * resolution * upper, 0.1 * width)
@@ -156,6 +166,15 @@ def _epsilon(
         lower = find_crossing(below, largest, upper, step, rtol, slope).left
     lower, upper = in_order(lower, upper)
     return lower, upper, ErrorLedger(discretisation=upper - lower)
+
+
+def _apart(loss: PrivacyLoss, epsilon: float, delta: float, resolution: float) -> float:
+    """Logarithm of delta's upper end at epsilon over its lower end, nats."""
+    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
+    low, high = (
+        _worse(loss, epsilon, side, effort) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+    )
+    return math.log(high / low) if low > 0.0 else math.inf
 
 
 def _worse(loss: PrivacyLoss, epsilon: float, side: Bound, effort: Effort) -> float:
