@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from types import FunctionType
 from typing import Any
+
+# Most threads that share a loop.
+_MOST_THREADS = 8
 
 
 @cache
@@ -29,3 +33,8 @@ def compiled(function: FunctionType, *parts: FunctionType) -> Callable[..., Any]
     scope = function.__globals__ | {part.__name__: inlined(part) for part in parts}
     found: Callable[..., Any] = fast(FunctionType(function.__code__, scope, function.__name__))
     return found
+
+
+def thread_count(parts: float) -> int:
+    """Number of threads to share a loop that is worth sharing among this many."""
+    return max(int(min(os.cpu_count() or 1, _MOST_THREADS, parts)), 1)

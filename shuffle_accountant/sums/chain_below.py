@@ -25,14 +25,15 @@ which by Jensen's inequality lowers both divergences.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
-from shuffle_accountant.sums.chain_cells import NEAR, sum_edges
+from shuffle_accountant.sums.chain_cells import NEAR, shares, sum_edges
 from shuffle_accountant.sums.chain_law import OWN
 from shuffle_accountant.sums.doubling import SumLaw
 
@@ -54,6 +55,9 @@ _USUAL = 10.0
 # Probability up to which a cell is left out: its mean would lack digits, and may lie outside of it.
 _SCARCE = 1e-290
 
+# Probabilities and moments by state and cell, the first cell that holds anything, and their end.
+_Held = tuple[Array, int, int]
+
 
 def chain_below(
     scales: Array,
@@ -64,17 +68,22 @@ def chain_below(
     powers: bool,
     tail: float,
     far: float,
-) -> SumLaw:
-    """Lower bound of the law of the sum over all bins of their likelihood ratios under Q.
+    whole: tuple[int, ...] = (),
+) -> list[SumLaw]:
+    """Lower bounds of the law of the sum over all bins of their likelihood ratios under Q.
 
     Args:
-        scales: of the bins' logarithms, in (0, 1], shape (b,).
+        scales: of the bins' logarithms, in (0, 1], shape (b,), the ones first.
         common: variance g of the chain, > 0.
         theta: correlation of neighbours, in [0, 1).
         own: variance w of the independent part, >= 0.
         powers: whether the mean of e^z is kept, for the order (Q, P); or that of z.
         tail: probability that may be dropped in all.
         far: sum about which the bound is to be tight.
+        whole: numbers of bins, at most b, of further chains whose scales are all 1.
+
+    Returns:
+        The law of the bins with these scales, and that of each further chain.
     """
     bins = scales.size
     deviation = math.sqrt(common)
@@ -97,22 +106,40 @@ def chain_below(
     edges, equal = sum_edges(bins, common, theta, own, cells, NEAR * far, largest)
     add: Any = compiled(merged)
     backwards = np.ascontiguousarray(turn.T)
+    ranges = shares(nodes.size, other.size * edges.size)
+    rounding = bins * roundings(4.0 * (nodes.size + other.size) + 64.0)
+
+    def next_bin(held: Array, low: int, high: int, place: int, scale: float) -> _Held:
+        if place:
+            turned = np.zeros_like(held)
+            turned[:, :, low:high] = backwards @ held[:, :, low:high]
+            held = turned
+        ratio = np.exp(scale * nodes - 0.5 * scale * scale * common)
+        factors = other, chance
+        if scale != 1.0:
+            factors = _cells(own * scale * scale, cell, 0.1 * tail / bins)
+        out = np.zeros_like(held)
+        given = held, means_of(held), ratio, *factors, edges, equal, low, high
+        calls = [(*given, *part, out) for part in ranges]
+        high = max(threads.map(lambda call: int(add(*call)), calls)) + 1
+        return out, *kept_cells(out, low, high, tail / (8.0 * bins))
+
     held = np.zeros((2, nodes.size, edges.size))
     held[0, :, 0] = start
-    low, high = 0, 1
-    for place, scale in enumerate(scales):
-        if place:
-            held[:, :, low:high] = backwards @ held[:, :, low:high]
-        ratio = np.exp(scale * nodes - 0.5 * scale * scale * common)
-        if scale != 1.0:
-            other, chance = _cells(own * scale * scale, cell, 0.1 * tail / bins)
-        out = np.zeros_like(held)
-        high = 1 + int(
-            add(held, means_of(held), ratio, other, chance, edges, equal, low, high, out)
-        )
-        held = out
-        low, high = kept_cells(held, low, high, tail / (8.0 * bins))
-    return law_of(held, bins, bins * roundings(4.0 * (nodes.size + other.size) + 64.0))
+    # chains with scales of 1 have the beginning in common
+    alike = int(np.argmax(np.append(scales != 1.0, True)))
+    now: _Held = (held, 0, 1)
+    scaled, laws = now, {}
+    with ThreadPoolExecutor(thread_count(len(ranges))) as threads:
+        for place in range(max(alike, *whole, 0)):
+            now = next_bin(*now, place, 1.0)
+            if place + 1 in whole:
+                laws[place + 1] = law_of(now[0], place + 1, rounding)
+            if place + 1 == alike:
+                scaled = now
+        for place in range(alike, bins):
+            scaled = next_bin(*scaled, place, float(scales[place]))
+    return [law_of(scaled[0], bins, rounding), *(laws[count] for count in whole)]
 
 
 def law_of(held: Array, bins: int, rounding: float) -> SumLaw:
@@ -216,6 +243,8 @@ def merged(
     even: int,
     low: int,
     high: int,
+    first: int,
+    until: int,
     out: Array,
 ) -> int:
     """Add a bin's ratio to the sum in every state; return the last cell that holds anything.
@@ -230,12 +259,14 @@ def merged(
         even: how many of them have equal distances.
         low: first cell that holds anything.
         high: end of them.
+        first: first state whose sums are added.
+        until: end of them.
         out: as ``held``, or with one state for all, added to.
     """
     last = edges.size - 1
     inverse = 1.0 / edges[1]
     top = low
-    for state in range(ratio.size):
+    for state in range(first, until):
         target = state if out.shape[1] > 1 else 0
         mass, moment, mean = held[0, state], held[1, state], means[state]
         masses, moments = out[0, target], out[1, target]

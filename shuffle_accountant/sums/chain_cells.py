@@ -7,10 +7,12 @@ spread, and all numbers are positive. What leaves the cells is counted with its 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.compiled import thread_count
 from shuffle_accountant.numerics.rounding import Array
 
 # What far cells are wider by than the first ones, in their distance from the last even one.
@@ -26,10 +28,25 @@ NEAR, _MOST_EVEN = 1.4, 12_000
 _SMALL_CELLS, _SMALL_SUMS = 0.1, 100.0
 # Number of neighbouring sums that are added at once where one cell holds them all.
 _BLOCK = 16
+# Products that are worth a thread of their own, about a millisecond; and parts of a loop for each
+# of its threads, as some take longer than others.
+_WORTH_A_THREAD, _PARTS = 1 << 20, 4
 # Number of bins after which cells that hold next to no mass are cleared.
 CLEARED = 4
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array, Array, Array]
+
+
+def shares(states: int, products: int) -> list[tuple[int, int]]:
+    """Ranges of states, first and end, that threads work on side by side.
+
+    Args:
+        states: their number, >= 1.
+        products: of one of them.
+    """
+    threads = thread_count(states * products / _WORTH_A_THREAD)
+    parts = min(threads * _PARTS, states) if threads > 1 else 1
+    return list(pairwise(states * part // parts for part in range(parts + 1)))
 
 
 def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:

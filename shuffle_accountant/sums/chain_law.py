@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, raised, roundings
 from shuffle_accountant.sums.chain_cells import (
@@ -37,6 +38,7 @@ from shuffle_accountant.sums.chain_cells import (
     added_beyond,
     entries_of,
     even_range,
+    shares,
     sum_edges,
     window,
 )
@@ -353,23 +355,29 @@ def _followed(
         budget: mass and mean that one clearing may leave out.
     """
     add: Any = compiled(added, added_beyond)
-    entries = line.entries(line.ratio)
     mass, left, gain, low, high = held.mass, held.left, held.gain, 0, held.high
     mean = float(line.apart @ line.chance)
-    for place in range(bins):
-        out = np.zeros_like(mass)
-        beyond = np.zeros((2, left.size))
-        ends = low, high, line.even
-        high = int(add(mass, *entries, line.edges, line.even, *ends, out, beyond)) + 1
-        gain = gain + line.ratio * mean * left + beyond[1]
-        left = left + beyond[0]
-        if place < bins - 1:
-            chances = turn(place + 1)
-            out[:, low:high] = chances @ out[:, low:high]
-            left, gain = chances @ left, chances @ gain
-        if place % CLEARED == 0:
-            low, high = window(out, line.edges, low, high, left, gain, line.ratio, budget)
-        mass = out
+    ranges = shares(left.size, line.apart.size * line.edges.size)
+    entries = [line.entries(line.ratio[begin:end]) for begin, end in ranges]
+    with ThreadPoolExecutor(thread_count(len(ranges))) as threads:
+        for place in range(bins):
+            out, above = np.zeros_like(mass), [np.zeros((2, end - begin)) for begin, end in ranges]
+            rest = line.edges, line.even, low, high, line.even
+            calls = [
+                (mass[begin:end], *part, *rest, out[begin:end], beyond)
+                for (begin, end), part, beyond in zip(ranges, entries, above, strict=True)
+            ]
+            high = max(threads.map(lambda call: int(add(*call)), calls)) + 1
+            lost, taken = np.concatenate(above, axis=1)
+            gain = gain + line.ratio * mean * left + taken
+            left = left + lost
+            if place < bins - 1:
+                chances = turn(place + 1)
+                out[:, low:high] = chances @ out[:, low:high]
+                left, gain = chances @ left, chances @ gain
+            if place % CLEARED == 0:
+                low, high = window(out, line.edges, low, high, left, gain, line.ratio, budget)
+            mass = out
     return _Held(mass, left, gain, high)
 
 

@@ -19,15 +19,13 @@ noise to be spared, as x_i is drawn afresh:
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, Bound, raised, roundings
 from shuffle_accountant.sums.chain_below import kept_cells, law_of, means_of, merged
@@ -62,8 +60,6 @@ _LEAST_STEP = 1.001
 # Ratios below this many cells are taken as the two edges next to them where sums leave the even
 # cells, which neighbouring states share.
 _SINGLE = 16
-# Most threads that share the rows of one bin's sums.
-_THREADS = 8
 # Values beyond the outermost nodes may have this many times the probability that may be left out,
 # which the engine sets to a billionth of delta or less.
 _OFF_NODES = 1e5
@@ -201,7 +197,7 @@ def _above(
     add: Any = compiled(added, added_beyond)
     count = here.size
     ratios = np.exp(np.add.outer(here, there) - 0.5 * variance)
-    workers = min(os.cpu_count() or 1, _THREADS)
+    workers = thread_count(count)
     parts = [
         _to_all(ratios, chance, np.arange(worker, count, workers), edges, even)
         for worker in range(workers)
@@ -213,8 +209,9 @@ def _above(
     with ThreadPoolExecutor(workers) as threads:
         for place in range(bins - 1):
             moved, above = np.zeros_like(mass), np.zeros((2, count))
-            rest, outs = (edges, even, low, high, _SINGLE), [(moved, above)] * workers
-            high = _last_cell(threads, add, (mass,), parts, rest, outs) + 1
+            rest = edges, even, low, high, _SINGLE, moved, above
+            calls = [(mass, *part, *rest) for part in parts]
+            high = max(threads.map(lambda call: int(add(*call)), calls)) + 1
             gain = chance * (float(gain.sum()) + left @ ratios) + above[1]
             left = chance * float(left.sum()) + above[0]
             if place % CLEARED == 0:
@@ -237,19 +234,6 @@ def _above(
         moved=bins * (OWN + roundings(16)),
         reach=float(edges[held[-1]]),
     )
-
-
-def _last_cell(
-    threads: ThreadPoolExecutor,
-    add: Any,
-    held: tuple[Any, ...],
-    parts: Sequence[tuple[Any, ...]],
-    rest: tuple[Any, ...],
-    outs: Sequence[tuple[Any, ...]],
-) -> int:
-    """Add a bin's ratios to the sums in threads; return the last cell that holds anything."""
-    found = threads.map(lambda part, out: int(add(*held, *part, *rest, *out)), parts, outs)
-    return max(found)
 
 
 def _to_all(
@@ -287,13 +271,15 @@ def _below(
     held = np.zeros((2, count, edges.size))
     held[0, :, 0] = chance
     low, high = 0, 1
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, _THREADS)) as threads:
+    with ThreadPoolExecutor(thread_count(count)) as threads:
         for place in range(bins):
             moved, means = np.zeros_like(held), means_of(held)
-            outs = [(moved[:, to : to + 1],) for to in range(count)]
-            targets = ways if place < bins - 1 else [end]
-            rest = edges, even, low, high
-            high = _last_cell(threads, add, (held, means), targets, rest, outs) + 1
+            targets, rest = ways if place < bins - 1 else [end], (edges, even, low, high, 0, count)
+            calls = [
+                (held, means, *target, *rest, moved[:, to : to + 1])
+                for to, target in enumerate(targets)
+            ]
+            high = max(threads.map(lambda call: int(add(*call)), calls)) + 1
             held = moved
             low, high = kept_cells(held, low, high, budget)
     return law_of(held, bins, bins * roundings(4.0 * count + 64.0))

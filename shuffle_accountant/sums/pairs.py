@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.compiled import compiled
+from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.rounding import LIMITS, Array, sequential_sum
 
 
@@ -22,14 +21,12 @@ class _Settings:
 
     Attributes:
         worth_a_thread: least pairs per thread: fewer are added up before a thread has started.
-        most_threads: largest number of threads.
         rows: rows added up in plain sums before those go into the compensated sums.
         block: neighbours that are added at once where a cell holds them all: where one law's values
             are far larger than the other's.
     """
 
     worth_a_thread: int = 1 << 20
-    most_threads: int = 8
     rows: int = 16
     block: int = 16
 
@@ -111,8 +108,7 @@ def _parts(
     """The loop's arguments for all rows, in about equal shares for several threads."""
     blocks = _together(v, g, _SET.block)
     pairs = np.cumsum(stops + 1)
-    most = int(pairs[-1]) // _SET.worth_a_thread
-    threads = max(min(os.cpu_count() or 1, _SET.most_threads, most), 1)
+    threads = thread_count(int(pairs[-1]) // _SET.worth_a_thread)
     goals = pairs[-1] * (np.arange(1, threads) / threads)
     ends = [0, *np.searchsorted(pairs, goals).tolist(), u.size]
     return [(u, f, v, g, blocks, edges, stops, begin, end, same) for begin, end in pairwise(ends)]

@@ -415,7 +415,7 @@ def test_a_chain_from_below_without_coupling(swapped: bool) -> None:
     _, high = epsilons(plain, 1e-6, swapped)
     for common, own in ((1.0, 0.0), (0.5, 0.5)):
         ones = np.ones(40)
-        law = chain_below(ones, common, 0.0, own, powers=swapped, tail=1e-12, far=120.0)
+        (law,) = chain_below(ones, common, 0.0, own, powers=swapped, tail=1e-12, far=120.0)
 
         def excess(epsilon: float, law: Any = law) -> float:
             gain = 1.0 - math.exp(epsilon) * law.value / 40.0
@@ -426,27 +426,35 @@ def test_a_chain_from_below_without_coupling(swapped: bool) -> None:
         assert 0.97 * high <= low <= high * (1.0 + 1e-6)
 
 
-@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.7, 0.4)])
-def test_a_chain_from_below_of_three_bins_by_quadrature(scales: tuple[float, ...]) -> None:
+@pytest.mark.parametrize("scales", [(1.0, 1.0, 1.0), (1.0, 0.7, 0.4), (0.8, 0.7, 1.0)])
+def test_chains_from_below_by_quadrature(scales: tuple[float, ...]) -> None:
+    """Three bins with scales, and the first two and three without, from one call."""
     common, theta = 0.6, 0.7
-    matrix_ = common * theta ** np.abs(np.subtract.outer(range(3), range(3)))
-    matrix_ = matrix_ * np.multiply.outer(scales, scales)
+    laws = {
+        powers: chain_below(
+            *(np.asarray(scales), common, theta, 0.0),
+            powers=powers,
+            tail=1e-12,
+            far=9.0,
+            whole=(2, 3),
+        )
+        for powers in (False, True)
+    }
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = weights / math.sqrt(2.0 * math.pi)
-    root = np.linalg.cholesky(matrix_)
-    points = np.asarray(list(itertools.product(nodes, repeat=3)))
-    chance = np.prod(np.asarray(list(itertools.product(weights, repeat=3))), axis=1)
-    ratio = np.exp(points @ root.T - 0.5 * np.diag(matrix_)).mean(axis=1)
-    for powers in (False, True):
-        law = chain_below(
-            np.asarray(scales), common, theta, 0.0, powers=powers, tail=1e-12, far=9.0
-        )
-        mean = law.value / 3.0
-        for epsilon in (0.0, 0.5, 1.0):
-            alpha = math.exp(epsilon)
+    for place, parts in enumerate([scales, (1.0, 1.0), (1.0, 1.0, 1.0)]):
+        count = len(parts)
+        matrix_ = common * theta ** np.abs(np.subtract.outer(range(count), range(count)))
+        matrix_ = matrix_ * np.multiply.outer(parts, parts)
+        root = np.linalg.cholesky(matrix_)
+        points = np.asarray(list(itertools.product(nodes, repeat=count)))
+        chance = np.prod(np.asarray(list(itertools.product(weights, repeat=count))), axis=1)
+        ratio = np.exp(points @ root.T - 0.5 * np.diag(matrix_)).mean(axis=1)
+        for (powers, found), epsilon in itertools.product(laws.items(), (0.0, 0.5, 1.0)):
+            alpha, law = math.exp(epsilon), found[place]
             wanted, low = (
                 float(c @ np.maximum(1.0 - alpha * r if powers else r - alpha, 0.0))
-                for c, r in ((chance, ratio), (law.mass, mean))
+                for c, r in ((chance, ratio), (law.mass, law.value / count))
             )
             # what cells and nodes take, and the quadrature's kink
             assert 0.94 * wanted - 1e-5 <= low <= 1.002 * wanted

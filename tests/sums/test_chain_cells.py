@@ -1,10 +1,13 @@
 """Adding one bin's ratio to sums on cells, against one pair of atoms at a time."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.sums.chain_cells import added, added_beyond
+from shuffle_accountant.numerics.compiled import compiled, thread_count
+from shuffle_accountant.sums import chain_below, chain_law
+from shuffle_accountant.sums.chain_cells import added, added_beyond, shares
 
 EVEN = 40
 
@@ -66,3 +69,32 @@ def test_a_ratio_is_added_as_one_atom_at_a_time(seed, low, high, run_compiled, s
     assert np.allclose(out, expected, rtol=1e-11, atol=1e-12)
     assert np.allclose(beyond, further, rtol=1e-12, atol=0.0)
     assert np.all(out[:, top + 1 :] == 0.0)
+
+
+def test_ranges_of_states_cover_them_once() -> None:
+    for states, products in itertools.product((1, 2, 7, 222), (1, 10**5, 10**9)):
+        ranges = shares(states, products)
+        assert [state for begin, end in ranges for state in range(begin, end)] == list(
+            range(states)
+        )
+    assert len(shares(7, 1)) == 1  # a millisecond in all is not worth a thread
+    assert 1 <= thread_count(3.9) <= 3
+    assert thread_count(0.0) == 1
+
+
+def test_sums_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for ranges in (
+        lambda states, _: [(0, states)],
+        lambda states, _: [(0, 3), (3, 5), (5, states)],
+    ):
+        monkeypatch.setattr(chain_law, "shares", ranges)
+        monkeypatch.setattr(chain_below, "shares", ranges)
+        above = chain_law.chain_sum(12, 0.6, 0.7, 0.1, tail=1e-12, epsilon=1.0).law
+        below = chain_below.chain_below(
+            *(np.array([1.0, 1.0, 0.6]), 0.6, 0.7, 0.1), powers=False, tail=1e-12, far=9.0
+        )[0]
+        found.append([above.value, above.mass, below.value, below.mass])
+    for one, other in zip(*found, strict=True):
+        # every state's sums are added in the same order
+        np.testing.assert_array_equal(one, other)

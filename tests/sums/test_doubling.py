@@ -66,8 +66,7 @@ def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pairs, "_SET", replace(pairs._SET, block=3))
         monkeypatch.setattr(pairs, "_BLOCK", 3)
     if way == "three threads":
-        monkeypatch.setattr(pairs.os, "cpu_count", lambda: 3)
-        monkeypatch.setattr(pairs, "_SET", replace(pairs._SET, worth_a_thread=100))
+        monkeypatch.setattr(pairs, "thread_count", lambda parts: 3)
         parts = pairs._parts
 
         def three(*given: Any) -> list[Any]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
-from shuffle_accountant.numerics.rounding import Array, Bound, outwards, roundings
+from shuffle_accountant.numerics.rounding import Bound, outwards, roundings
 from shuffle_accountant.sums.chain_below import chain_below
 from shuffle_accountant.sums.chain_law import ChainSum, chain_sum, ring_sum
 from shuffle_accountant.sums.doubling import SumLaw, add, coarser, power, pruned
@@ -241,20 +241,16 @@ def _of_blocks(source: ChainsBelow, bins: int, tail: float) -> SumLaw:
     size = math.ceil(scales.size / math.ceil(scales.size / source.block))
     whole, rest = divmod(scales.size - size, size)
 
-    def of_block(part: Array) -> SumLaw:
-        return chain_below(
-            *(part, source.common, source.theta, source.own),
-            powers=source.order,
-            tail=tail / (8.0 * (whole + 2)),
-            # what a block has beyond many times its mean comes from few bins: cells may be wide
-            far=min(_FAR * bins, _FAR_OF_BLOCK * part.size),
-        )
-
-    law = of_block(scales[scales.size - size :])
-    for count, part in ((whole, np.ones(size)), (1, np.ones(rest))):
-        if count == 0 or part.size == 0:
-            continue
-        one = of_block(part)
+    others = [(count, part) for count, part in ((whole, size), (1, rest)) if count and part]
+    law, *found = chain_below(
+        *(scales[scales.size - size :], source.common, source.theta, source.own),
+        powers=source.order,
+        tail=tail / (8.0 * (whole + 2)),
+        # what a block has beyond many times its mean comes from few bins: cells may be wide
+        far=min(_FAR * bins, _FAR_OF_BLOCK * size),
+        whole=tuple(part for _, part in others),
+    )
+    for (count, _), one in zip(others, found, strict=True):
         one = power(one, count, Bound.OPTIMISTIC, width=_LOOSE, tail=0.25 * tail)
         law = add(law, one, Bound.OPTIMISTIC, width=_LOOSE, budget=0.1 * tail, users=bins)
     return _with_ones(law, bins - scales.size)
