@@ -117,8 +117,6 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "sums/doubling.py sum_cells: other side: _Addition(Bound.OPTIMISTIC, min(width, "
             "_WIDEST), 0.0, 1)",
             "sums/doubling.py _Addition._cells: left out: roundings(terms)",
-            "sums/doubling.py _Addition._cells: left out: roundings(terms) * (self.users / "
-            "large.count)",
             "sums/doubling.py _Addition._edges: left out: roundings(4)",
             "sums/doubling.py _Addition._unlikely: left out: log_ndtr(-np.abs(score))",
             "sums/doubling.py _Addition._unlikely: left out: np.log(np.maximum(cost, 1e-300))",

@@ -42,16 +42,10 @@ from shuffle_accountant.sums.even_cells import EvenCells, even_cells
 from shuffle_accountant.sums.pairs import pair_sums
 
 # Before cells are chosen, a sum's distribution function is sketched: from about this many groups of
-# atoms of the first law, at this many normal scores.
-_SKETCH, _PLACES = 160, 256
-# Groups of the second law for each of the first's: they fill the gaps between those.
-_FILLING = 4
-# The sums of this many likeliest values of each law are edges of cells.
+# atoms of each law, at this many normal scores.
+_SKETCH, _PLACES = 80, 160
+# The sums of this many likeliest values of each law are edges of cells: few values stay exact.
 _LIKELIEST = 4
-# Up to this many pairs of groups, the sketch looks at the sum of every pair.
-_FEW_SUMS = 1 << 14
-# Groups and scores of the sketch for cells at least _WIDE normal scores wide.
-_ROUGH_SKETCH, _ROUGH_PLACES, _WIDE = 80, 160, 0.02
 # Largest width of cells that may be asked for, in normal scores.
 _WIDEST = 0.05
 # Cells of one law are at most this many, but for edges at likely values.
@@ -61,9 +55,6 @@ _HEAVIEST = 4.0
 # Cells of a single value added to a sum of n are sqrt(_COARSER * n) times as wide as the sum's, at
 # most _COARSEST normal scores: it adds _COARSER of the error that an addition adds.
 _COARSER, _COARSEST = 0.1, 0.1
-# If a single value's cells are at least _WORTH_FINER times as wide as the sum's, they are few, and
-# the doubled law that it is added to has cells of _FINER times the sum's width.
-_WORTH_FINER, _FINER = 3.0, 0.5
 # Where the tail beyond a cell costs less than _NEAR_BUDGET times what may be left out, the cell is
 # wider by the root of the quotient, at most _WIDER times.
 _NEAR_BUDGET, _WIDER = 1e8, 8.0
@@ -72,8 +63,6 @@ _NEAR_BUDGET, _WIDER = 1e8, 8.0
 _CLOSER, _MOST_EVEN = 0.8, 5000
 # A sum is on a lattice only if its longer summand has no value below this part of its mean.
 _AWAY_FROM_0 = 0.1
-# A lattice is used only if rounding moves the bracket by at most this part of what cells do.
-_ROUNDED = 0.1
 # A sum is moved to a lattice of larger spacing if that is more than this many times the present.
 _SPREAD_APART = 1.25
 
@@ -152,9 +141,7 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
             continue
         # a single value may have wider cells the more values it is added to
         single = single_width(step.width, 2 * law.count // one.count + 1)
-        many = single >= _WORTH_FINER * step.width
-        fine = replace(step, width=_FINER * step.width) if many else step
-        law = step.add(fine.add(law, law), coarser(one, single, side))
+        law = step.add(step.add(law, law), coarser(one, single, side))
     return law
 
 
@@ -307,12 +294,11 @@ class _Addition:
             return None
         spacing = large.cells.spacing if large.cells else _CLOSER * self.width * spread
         points = max(float(law.value[-1] - law.value[0]) for law in (a, b)) / spacing
-        # the masses' errors stay small in the sum of all
         if not points <= _MOST_EVEN:
             return None
+        # rounding errors of the sum of all, of the smallest values too, stay below what cells do
         terms = convolution_roundings(math.ceil(points) + 2, math.ceil(points) + 2)
-        error = roundings(terms) * (self.users / large.count)
-        if error > _ROUNDED * self.width**2:
+        if roundings(terms) * (self.users / large.count) > _AWAY_FROM_0 * self.width**2:
             return None
         means = self.side is Bound.OPTIMISTIC
         on = large.cells or even_cells(large.value, large.mass, spacing, means=means)
@@ -339,7 +325,7 @@ class _Addition:
     def _edges(self, a: SumLaw, b: SumLaw) -> Array:
         """Edges of cells for the sum, from its smallest value to its largest."""
         low, high = a.value[0] + b.value[0], a.value[-1] + b.value[-1]
-        value, score = _scores(a, b, rough=self.width >= _WIDE)
+        value, score = _scores(a, b)
         density = self._density(a, b, value, score) / self._unlikely(a, b, value, score)
         place = np.append(0.0, np.cumsum(np.diff(score) * density))
         cells = math.ceil(float(place[-1]) / self.width) + 1
@@ -436,9 +422,9 @@ def _moments(law: SumLaw) -> tuple[float, float]:
     return mean, math.sqrt(variance) if variance < math.inf else math.inf
 
 
-def _sketch(law: SumLaw, groups: int) -> tuple[Array, Array]:
-    """Neighbouring atoms taken together: means and masses of at most a few hundred groups."""
-    stride = max(law.value.size // groups, 1)
+def _sketch(law: SumLaw) -> tuple[Array, Array]:
+    """Neighbouring atoms taken together: means and masses of groups."""
+    stride = max(law.value.size // _SKETCH, 1)
     starts = np.arange(0, law.value.size, stride)
     mass = np.add.reduceat(law.mass, starts)
     moment = np.add.reduceat(law.mass * law.value, starts)
@@ -446,19 +432,10 @@ def _sketch(law: SumLaw, groups: int) -> tuple[Array, Array]:
     return moment[kept] / mass[kept], mass[kept]
 
 
-def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
-    """Some values of the sum and the normal quantiles of its distribution function there.
-
-    It is looked at where one of the laws is in its bulk, and where both are equally far out.
-    """
-    groups, places = (_ROUGH_SKETCH, _ROUGH_PLACES) if rough else (_SKETCH, _PLACES)
-    u, f = _sketch(a, groups)
-    v, g = _sketch(b, _FILLING * groups)
-    both = u + np.interp(_quantiles(*_cumulated(f)), _quantiles(*_cumulated(g)), v)
-    some = v[_FILLING // 2 :: _FILLING]
-    tried = np.unique(np.concatenate([u + _moments(b)[0], some + _moments(a)[0], both]))
-    if u.size * v.size <= _FEW_SUMS:  # far messages leave gaps that these do not see
-        tried = np.unique(np.add.outer(u, v))
+def _scores(a: SumLaw, b: SumLaw) -> tuple[Array, Array]:
+    """Some values of the sum and the normal quantiles of its distribution function there."""
+    (u, f), (v, g) = _sketch(a), _sketch(b)
+    tried = np.unique(np.add.outer(u, v))
     edges = np.append(u[0] + v[0], tried[tried > u[0] + v[0]])
     mass, _, _ = pair_sums(u, f, v, g, edges)
     below, above = np.cumsum(mass)[:-1], np.cumsum(mass[::-1])[-2::-1]
@@ -467,7 +444,7 @@ def _scores(a: SumLaw, b: SumLaw, *, rough: bool) -> tuple[Array, Array]:
         return edges[:1], np.zeros(1)
     score = _quantiles(below[held], above[held])
     # evenly spaced, so that the far tails have their share
-    goals = np.linspace(score[0], score[-1], places)
+    goals = np.linspace(score[0], score[-1], _PLACES)
     return np.interp(goals, score, edges[1:][held]), goals
 
 

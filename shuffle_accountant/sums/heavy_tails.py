@@ -72,7 +72,9 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
     """
     n = count
     away = -n * float(np.sum(mass * value))
-    rough = n * float(np.sum(mass * np.maximum(value - away, 0.0)))
+    # a value less the others' mean, or where none of the others is negative
+    kept = float(np.sum(mass[value >= 0.0])) ** (n - 1.0)
+    rough = n * float(np.sum(mass * np.maximum(value - away, kept * np.maximum(value, 0.0))))
     if n == 1 or not away > 0.0 or not rough > 0.0:
         return None
     for share in _LARGE:

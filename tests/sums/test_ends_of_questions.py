@@ -93,8 +93,8 @@ def test_what_two_statistics_lost_is_lost() -> None:
 
 
 def test_outcomes_that_the_common_law_has_not_are_lost() -> None:
-    null, other = np.array([0.5, 0.5, 0.0]), np.array([0.25, 0.25, 0.5])
-    found = Hypotheses(np.array([0.0, 1.0, 9.0]), null, other, other, 1, 0.0)
+    null, other = np.array([0.0, 0.5, 0.5]), np.array([0.5, 0.25, 0.25])
+    found = Hypotheses(np.array([0.0, 8.0, 9.0]), null, other, other, 1, 0.0)
     found = found.add(replace(found), 0.05)
     assert float(found.first.sum()) + found.lost >= 1.0 - 1e-12
     assert float(found.first.sum()) < 0.6

@@ -82,6 +82,32 @@ def test_sums_without_a_large_value_and_with_two_are_bounded(middle: float) -> N
     assert truth <= high <= truth + 4e-3 * 19e-6 + 50.0 * none
 
 
+def test_a_large_value_below_what_rare_others_take_away_on_average() -> None:
+    """All sums with one of the rare others are negative, and the others' mean says nothing."""
+    value = np.array([-5000.0, -500.0, -12.0, -7.0, 0.0, 100.0])
+    mass = np.array([1e-3, 1e-3, 0.006, 0.036, 0.0, 1e-14])
+    mass[4] = 1.0 - mass.sum()
+    count, width = 30, 1e-3
+    assert -count * float(value @ mass) > 100.0
+    truth = positive_part(value, mass, count)
+    low = one_large(value, mass, count, Bound.OPTIMISTIC, width=width)
+    high = one_large(value, mass, count, Bound.PESSIMISTIC, width=width)
+    assert low is not None
+    assert high is not None
+    # convolutions round by less than 1e-11
+    assert low * (1 - 1e-11) <= truth <= high * (1 + 1e-11)
+    assert high - low <= 3.0 * width * truth
+
+
+def test_a_sparse_channel_of_few_users_is_within_the_tolerance() -> None:
+    """Doubling alone, whose upper bound is the trivial one, left it 2.9e-3 wide."""
+    rows = np.random.default_rng(77).dirichlet(np.full(8, 0.068), size=(40, 3))
+    for channel in rows[[9, 30]]:
+        randomizer = sa.DiscreteRandomizer(channel / channel.sum(axis=1, keepdims=True))
+        found = sa.epsilon(sa.ShuffleRound(randomizer, users=99), delta=1e-4)
+        assert found.upper - found.lower <= 1e-3 * found.upper
+
+
 def test_what_one_large_value_does_not_decide_is_left_to_others() -> None:
     value, mass = heavy(1, 1e-3)
     # two or more are likely; the mean is above 0; no value is large enough; a single value

@@ -563,7 +563,7 @@ def _heavy(
         epsilon: nats.
         side: direction of the bound.
         share: width of the bounds aimed for, relative to the profile.
-        quick: whether the trivial bound is given where others would take seconds.
+        quick: whether one bound will do, and the trivial one where others would take seconds.
     """
     upper, n = side is Bound.PESSIMISTIC, pair.users[0]
     messages = pair.high if upper else pair.low
@@ -578,12 +578,15 @@ def _heavy(
     effort = pair.effort
     # changes of the sum's variance that are far below the width of bounds
     resolution, tail = 40.0 * effort.resolution, effort.tail / top
-    many = n > PROFILES.few
-    found = one_large(value, q, n, side, width=share) if many else None
-    if found is None and many and quick:
+    few, bounds = n <= PROFILES.few, []
+    if not (few and quick):
+        bounds += [one_large(value, q, n, side, width=share)]
+    if few or (bounds == [None] and not quick):
+        bounds += [heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)]
+    known = [bound for bound in bounds if bound is not None]
+    if not known:
         return 1.0 if upper else 0.0
-    if found is None:
-        found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
+    found = min(known) if upper else max(known)
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
         return min(raised(exposed + found, pairwise_sum(own=2)) + PROFILES.tiny, 1.0)
