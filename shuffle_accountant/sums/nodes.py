@@ -153,15 +153,7 @@ def node_table(
         question = Question.of(rows, users, width)
         unknown = np.full(width.shape, math.nan)
         aims = Aims(width, unknown, unknown, np.stack([unknown, unknown]))
-        wanted = np.flatnonzero(question.open)
-        probes = wanted[:: settings.NODES.probed] if rows.spaces.shape[1] == 1 else wanted
-        table = _refined(question, aims, probes, passes)
-        if probes.size < wanted.size:
-            aims, _ = _closer(table, aims, probes)
-            others = np.setdiff1d(wanted, probes)
-            second = _refined(question, _between(question, aims, probes), others, passes)
-            table = NodeTable(question, [*table._parts, *second._parts])
-    return table
+        return _refined(question, aims, np.flatnonzero(question.open), passes)
 
 
 def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: int) -> NodeTable:
@@ -179,18 +171,6 @@ def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: i
         wanted = wide[(after < before) | (before == math.inf)]
         table = _better(table, again)
     return table
-
-
-def _between(question: Question, aims: Aims, probes: NDArray[np.intp]) -> Aims:
-    """Aims of all rows: variances and values interpolated from those of the tabulated rows."""
-    every, known = np.arange(aims.width.size), ~np.isnan(aims.variance[probes])
-    if not known.any():
-        return aims
-    at = probes[known]
-    scale = aims.width / question.theta**2
-    variance = np.exp(np.interp(every, at, np.log((aims.variance / scale)[at]))) * scale
-    value = np.exp(np.interp(every, at, np.log(aims.value[at])))
-    return Aims(aims.width, variance, value, aims.measured)
 
 
 def _closer(table: NodeTable, aims: Aims, wide: NDArray[np.intp]) -> tuple[Aims, NDArray[np.bool_]]:

@@ -20,7 +20,6 @@ class NodeSettings:
         fewest_nodes: every row may have this many nodes, whatever ``work`` is.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
-        probed: one alpha in this many is tabulated first; its neighbours start from its sigma.
         passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
         undershoot: part of the width aimed for that the normal may take.
         at_once: messages times nodes in memory at once.
@@ -42,7 +41,6 @@ class NodeSettings:
             most this times their largest number in a list, plus one.
         remembered: lists of this many message spaces are kept in memory.
         least_common: they are only if the commonest message has at least this tilted probability.
-        boost: sigma^2 grows by at most this where listed histograms are most of the profile.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
         underflow: absolute error of products below the smallest normal double.
         deep: a profile below this at a single alpha is bounded from moments and single messages.
@@ -57,7 +55,6 @@ class NodeSettings:
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
     missed: float = 0.05
-    probed: int = 8
     passes: int = 3
     undershoot: float = 0.6
     at_once: int = 1 << 19
@@ -73,7 +70,6 @@ class NodeSettings:
     listed: float = 4.0
     remembered: int = 256
     least_common: float = 0.1
-    boost: float = 1e4
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
     underflow: float = 1e-305
     deep: float = 1e-50

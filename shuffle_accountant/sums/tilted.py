@@ -196,11 +196,7 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
         known = question.in_lists[1, index] * np.exp(-users[0] * log_scale) * users[0]
         more = log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
         rest = np.where(listed, np.exp(np.minimum(more, 0.0)), 1.0)
-        total = np.where(listed & np.isnan(aims.value), known + rest * relative, relative)
-        boost = np.clip(total / (rest * relative), 1.0, settings.NODES.boost)
-        wider = np.minimum(variance * boost, np.maximum(variance, 0.1 / theta**2))
-        variance = np.where(listed & np.isnan(aims.variance), wider, variance)
-        relative = total
+        relative = np.where(listed & np.isnan(aims.value), known + rest * relative, relative)
     sent = weight * r1
     level = -np.log(settings.NODES.left_out * aims.width * relative)
     third = np.maximum(rows.anchor, 0.0) * users[1] * sent.sum(axis=1)
