@@ -103,8 +103,8 @@ def _delta(
                 break
             # three times the decimals each time takes few rounds, and goes no further than need be
             tail = max(low * SETTINGS.negligible, tail**3, SETTINGS.smallest_tail)
-        if low == 0.0 or high - low <= resolution * low:
-            break  # narrower blocks would not change that, or are not needed
+        if low == 0.0:
+            break  # narrower blocks would not change that
     low, high = in_order(low, high)
     cut = min(tail, high - low)
     return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
