@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.trade_off import table_of
+from shuffle_accountant.engine.trade_off import APART, table_of
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import (
     polygon_atoms,
@@ -55,8 +55,6 @@ _NEAR, _FURTHER = 1.5, 4.0
 # False positive rates at which F is applied. Points of the profile below this share of the answer
 # have no influence on it.
 _RATES, _SHARE = 400, 1e-4
-# Epsilons closer than this share of the largest loss of all are one.
-_APART = 1e-12
 # Largest log of a weight that this share allows for: beyond it, points are too far apart.
 _MOST_WEIGHT = 60.0
 # Applications of F whose kinks are followed exactly; later ones are met by the rates.
@@ -182,7 +180,7 @@ def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
     found = np.minimum.accumulate(np.sort(np.minimum(offset[kept], 1.0))[first])
     # epsilons closer than their own rounding are merged into the last of them, where every bound
     # of the others holds, too
-    apart = (_APART + 16.0 * group * budget().roundoff) * group * float(losses[-1])
+    apart = (APART + 16.0 * group * budget().roundoff) * group * float(losses[-1])
     last = np.append(np.diff(places) > apart, True)
     places, found = places[last], found[last]
     # a profile falls by no more than alpha rises

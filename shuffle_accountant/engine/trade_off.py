@@ -43,8 +43,8 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-# Least distance of kinks, relative to the last one.
-_APART = 1e-10
+APART = 1e-10
+"""Least distance of kinks, relative to the last one."""
 
 Profile = Callable[[float], tuple[float, float]]
 """Both certified ends of delta at an epsilon >= 0."""
@@ -79,7 +79,7 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
     places = np.unique(np.concatenate([losses, every]))
     least = np.min([_heights(one, places) for one in polygons], axis=0)
     # of places that rounding hardly tells apart, the first with the least height is below them
-    starts = np.flatnonzero(np.append(True, np.diff(places) > _APART * places[-1]))
+    starts = np.flatnonzero(np.append(True, np.diff(places) > APART * places[-1]))
     places, least = places[starts], np.minimum.reduceat(least, starts)
     whole = whole_losses(places)
     value = whole_profile(places, least, least)

@@ -21,7 +21,14 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, Bound, pairwise_sum, product, roundings
+from shuffle_accountant.numerics.rounding import (
+    LIMITS,
+    Array,
+    Bound,
+    pairwise_sum,
+    product,
+    roundings,
+)
 
 # Masses at most one, and sums of products of two, are doubles when multiplied by it, and by its
 # square.
@@ -30,8 +37,6 @@ SCALE = 2.0**500
 # products and quotients is off by half of 2^-1074, and weighs no more than one.
 LOST = 2.0**-1010
 
-# Products of two masses that are formed in one call: some hundredths of a second.
-_AT_ONCE = 1 << 22
 # Largest pieces in which a law is convolved: no slower than all of it at once.
 _TERMS = 256
 
@@ -146,7 +151,7 @@ def convolution_roundings(m: int, n: int) -> float:
 
 def _piece(size: int) -> int:
     """Length of the shorter law's pieces in `convolved`, where the longer has ``size`` numbers."""
-    return max(min(_AT_ONCE // size, _TERMS), 1)
+    return max(min(LIMITS.at_once // size, _TERMS), 1)
 
 
 def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:

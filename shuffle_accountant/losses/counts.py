@@ -40,12 +40,11 @@ from shuffle_accountant.randomizers.count_laws import CountLaw
 
 # Counts less likely than this, relative to the mode, are cut off and bounded by a series.
 _LEAST = 1e-60
-# Largest number of counts listed on either side of the mode; more are refused.
-_MOST_COUNTS = 2**22
+MOST_LISTED = 2**22
+"""Largest number of counts listed on either side of the mode; more are refused."""
 
-
-# Largest number of counts whose probabilities are added one by one; beyond, tails are subtracted.
-_ADD_UP_TO = 200_000
+ADDED = 200_000
+"""Largest number of counts whose probabilities are added one by one; else tails are subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +132,9 @@ def _downwards(law: CountLaw, mode: int) -> tuple[Array, float]:
 
 
 def _check(count: int) -> None:
-    if count > _MOST_COUNTS:
+    if count > MOST_LISTED:
         raise ValueError(
-            f"dummies must have at most {_MOST_COUNTS} counts that matter on either side of the "
+            f"dummies must have at most {MOST_LISTED} counts that matter on either side of the "
             "most likely one, got more"
         )
 
@@ -181,7 +180,7 @@ def count_blocks(
         return CountBlocks(np.ones(1), everyone, everyone, 0.0, 0.0)
     low, high = bulk(trials, rate, idle, tail)
     edges = _edges(low, high, resolution)
-    if high - low <= _ADD_UP_TO:
+    if high - low <= ADDED:
         counts = np.arange(low, high + 1, dtype=float)
         log_weight = log_pmf(counts, float(trials), rate, idle)
         mass = np.exp(log_weight)

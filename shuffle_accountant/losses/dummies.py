@@ -18,7 +18,7 @@ import numpy as np
 
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.losses.counts import CountTable, count_table
+from shuffle_accountant.losses.counts import MOST_LISTED, CountTable, count_table
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -35,9 +35,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.randomizers.count_laws import CountLaw
 
-# Largest number of pairs of counts that are summed one by one for a single round.
-_MOST_PAIRS = 2**22
-
 
 @dataclass(frozen=True)
 class ReplacedValue(ProductLoss):
@@ -50,9 +47,9 @@ class ReplacedValue(ProductLoss):
 
     @property
     def exact(self) -> bool:
-        """Whether `delta` is a sum over all pairs of counts: at most `_MOST_PAIRS`."""
+        """Whether `delta` is a sum over all pairs of counts: at most `MOST_LISTED`."""
         first, second = (_table(part, Bound.PESSIMISTIC).losses.size for part, _ in self.parts)
-        return first * second <= _MOST_PAIRS
+        return first * second <= MOST_LISTED
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of delta at epsilon >= 0: a sum of positive terms over pairs of counts."""

@@ -35,6 +35,12 @@ _WORTH_A_THREAD, _PARTS = 1 << 20, 4
 CLEARED = 4
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array, Array, Array]
+"""Values that are added to sums: starts, rows, shifts, values, weights, uppers.
+
+The values of a state are those from its start to the next one's, each with the row of its results.
+A shift is a number of even cells, or -1 for a value beyond them; weights are probabilities, and
+uppers the parts of them that go one even cell further.
+"""
 
 
 def shares(states: int, products: int) -> list[tuple[int, int]]:

@@ -74,14 +74,6 @@ class ChainSum:
     raised: float
 
 
-"""Values that are added to sums: starts, rows, shifts, values, weights, uppers.
-
-The values of a state are those from its start to the next one's, each with the row of its results.
-A shift is a number of even cells, or -1 for a value beyond them; weights are probabilities, and
-uppers the parts of them that go one even cell further.
-"""
-
-
 def chain_sum(
     bins: int,
     common: float,

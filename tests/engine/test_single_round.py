@@ -23,6 +23,7 @@ from oracles.precision import MP, exact
 from oracles.references import REFERENCES
 
 import shuffle_accountant as sa
+from shuffle_accountant.engine import single
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.single import single_answer
 from shuffle_accountant.lattice.grid import PldAtoms
@@ -356,6 +357,47 @@ def test_crossed_ends_are_an_error_here_and_a_wider_answer_elsewhere(query: Quer
     assert found.lower == pytest.approx(inside[0], rel=1e-6)
     assert found.upper == pytest.approx(inside[1], rel=1e-6)
     assert found.ledger.total == pytest.approx(found.upper - found.lower, rel=1e-9)
+
+
+# ------------------------------------------------------------------------------ narrower blocks
+
+
+@dataclass(frozen=True)
+class Apart(Crossed):
+    """Ends of ``e^-epsilon / 2`` that are ``fixed + share * resolution`` apart, relative to it."""
+
+    lower: float = 1.0
+    upper: float = 1.0
+    fixed: float = 0.0
+    share: float = 0.0
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        away = 0.5 * (self.fixed + self.share * effort.resolution)
+        factor = 1.0 + away if side is Bound.PESSIMISTIC else 1.0 - away
+        return super().delta(epsilon, side, effort) * factor
+
+
+@pytest.mark.parametrize("helps", [False, True])
+def test_one_look_decides_whether_narrower_blocks_are_searched(
+    helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search asks for delta at least four times; where blocks do not decide it is not made."""
+    loss = Apart(share=2e3) if helps else Apart(fixed=0.02)
+    asked: list[float] = []
+
+    def counted(loss: Any, epsilon: float, side: Bound, effort: Effort) -> float:
+        asked.append(effort.resolution)
+        return worse(loss, epsilon, side, effort)
+
+    worse = single._worse
+    monkeypatch.setattr(single, "_worse", counted)
+    found = single_answer(loss, Query(delta=1e-3), 1e-5, 1e-5)
+    truth = math.log(0.5 / 1e-3)
+    assert found.lower <= truth <= found.upper
+    narrower = sum(resolution < 1e-5 for resolution in asked)
+    assert narrower >= 6 if helps else narrower == 2
+    # 0.02 in both cases with the first blocks, and ends that are good to a thirtieth of that
+    assert found.upper - found.lower <= (0.01 if helps else 0.0207)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,7 @@ from shuffle_accountant.lattice.positive import (
     convolved,
     positive_sum,
 )
-from shuffle_accountant.numerics.rounding import Bound, roundings
+from shuffle_accountant.numerics.rounding import LIMITS, Bound, roundings
 
 
 def grid_of(mass: list[float], offset: int, side: Bound, infinite: float) -> PldGrid:
@@ -130,7 +131,7 @@ def test_laws_are_convolved_in_pieces(
     """Exact sums in fractions; pieces of a few terms are rounded as seldom as is stated."""
     rng = np.random.default_rng(0)
     a, b = rng.random(50), rng.random(37)
-    monkeypatch.setattr(positive, "_AT_ONCE", at_once)
+    monkeypatch.setattr(positive, "LIMITS", replace(LIMITS, at_once=at_once))
     monkeypatch.setattr(positive, "_TERMS", terms)
     truth = [Fraction(0)] * (a.size + b.size - 1)
     for i, x in enumerate(a.tolist()):

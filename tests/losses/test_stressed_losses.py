@@ -129,7 +129,7 @@ def test_blocks_of_counts(
     by_tails: bool, side: Bound, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if by_tails:
-        monkeypatch.setattr(counts, "_ADD_UP_TO", 0)
+        monkeypatch.setattr(counts, "ADDED", 0)
     for trials, rate in ((9, 0.25), (40, 0.5), (200, 0.0625)):
         truth = binomial(trials, Fraction(rate))
         for tail, resolution in ((0.2, 0.0), (0.05, 0.3), (1e-20, 0.0)):
@@ -740,9 +740,9 @@ def check_tails(atoms: PldAtoms, decoys: int, rate: float, epsilons: Any) -> Non
 # The engine's own limits; limits at which small examples take each other way of listing the law.
 WAYS: dict[str, dict[str, int]] = {
     "single counts": {},
-    "blocks of both parities": {"_COUNTED": -1},
+    "blocks of both parities": {"ADDED": -1},
     "cells of many values": {"_LISTED": 1, "_SHARED": 4},
-    "both": {"_COUNTED": -1, "_LISTED": 1, "_SHARED": 4},
+    "both": {"ADDED": -1, "_LISTED": 1, "_SHARED": 4},
 }
 THIRD = math.log(3.0)  # above and below what three of four letters say
 LOSSES = (-0.4, 0.0, 0.07, 0.31, 0.72, THIRD, math.nextafter(THIRD, 0), 2.5, 4.0, 9.0)

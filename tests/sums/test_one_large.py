@@ -39,16 +39,21 @@ def positive_part(value: np.ndarray, mass: np.ndarray, count: int) -> float:
     return math.fsum((law * np.maximum(sums, 0.0)).tolist())
 
 
+def both_ends(value: np.ndarray, mass: np.ndarray, count: int, width: float) -> tuple[float, float]:
+    low = one_large(value, mass, count, Bound.OPTIMISTIC, width=width)
+    high = one_large(value, mass, count, Bound.PESSIMISTIC, width=width)
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("rare", [1e-3, 1e-6])
 def test_it_encloses_sums_of_integers(seed: int, rare: float) -> None:
     value, mass = heavy(seed, rare)
     count, width = 40 + seed, 0.02
     truth = positive_part(value, mass, count)
-    low = one_large(value, mass, count, Bound.OPTIMISTIC, width=width)
-    high = one_large(value, mass, count, Bound.PESSIMISTIC, width=width)
-    assert low is not None
-    assert high is not None
+    low, high = both_ends(value, mass, count, width)
     # convolutions round by less than 1e-11
     assert low * (1 - 1e-11) <= truth <= high * (1 + 1e-11)
     # nodes, cells and what is left out take about the width aimed for each
@@ -68,10 +73,7 @@ def test_sums_without_a_large_value_and_with_two_are_bounded(middle: float) -> N
     value, mass = value[mass > 0.0], mass[mass > 0.0]
     count, width = 20, 0.5
     truth = positive_part(value, mass, count)
-    low = one_large(value, mass, count, Bound.OPTIMISTIC, width=width)
-    high = one_large(value, mass, count, Bound.PESSIMISTIC, width=width)
-    assert low is not None
-    assert high is not None
+    low, high = both_ends(value, mass, count, width)
     none = positive_part(value[:-1], mass[:-1], count)
     # two large values, by hand: 190 pairs, each worth 400 less what 18 others take away
     two = 190 * 1e-12 * (400.0 - 18 * float(-(value[:-1] @ mass[:-1])))
@@ -90,10 +92,7 @@ def test_a_large_value_below_what_rare_others_take_away_on_average() -> None:
     count, width = 30, 1e-3
     assert -count * float(value @ mass) > 100.0
     truth = positive_part(value, mass, count)
-    low = one_large(value, mass, count, Bound.OPTIMISTIC, width=width)
-    high = one_large(value, mass, count, Bound.PESSIMISTIC, width=width)
-    assert low is not None
-    assert high is not None
+    low, high = both_ends(value, mass, count, width)
     # convolutions round by less than 1e-11
     assert low * (1 - 1e-11) <= truth <= high * (1 + 1e-11)
     assert high - low <= 3.0 * width * truth

@@ -35,6 +35,7 @@ from shuffle_accountant.losses.alphabets.profiles import (
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound
 from shuffle_accountant.sums.survey import Way
 
@@ -68,11 +69,9 @@ class BlanketLoss(SymmetricLoss):
         if effort.tail < LIMITS.underflow:
             effort = replace(effort, resolution=max(effort.resolution, 1e-3))
         found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
-        if side is Bound.PESSIMISTIC and epsilon > PROFILES.largest_epsilon:
+        if side is Bound.PESSIMISTIC and epsilon > LARGEST_EXPONENT:
             # no larger than before; rounding is followed worse for numbers that large
-            nearer = largest_divergence(
-                self.pairs, self.users, PROFILES.largest_epsilon, side, effort
-            )
+            nearer = largest_divergence(self.pairs, self.users, LARGEST_EXPONENT, side, effort)
             found = min(found, nearer)
         return found
 
@@ -219,7 +218,7 @@ class BlanketLoss(SymmetricLoss):
     def _find_end(self, effort: Effort) -> float:
         kinks = self._finite_losses(effort)
         if self.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
-            return min(float(kinks[-1]) * (1.0 + 4.0 * PROFILES.beside), PROFILES.largest_epsilon)
+            return min(float(kinks[-1]) * (1.0 + 4.0 * PROFILES.beside), LARGEST_EXPONENT)
         certain = _limit(self.pairs, self.users, effort)
         letters = [source_messages(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
 
@@ -243,7 +242,7 @@ class BlanketLoss(SymmetricLoss):
 
     def _first_end(self, first_below: Callable[[Array], int]) -> float:
         """A loss above which the profile is below the tail, found by trying a few."""
-        least, most = 0.0, min(self.largest, PROFILES.largest_epsilon)
+        least, most = 0.0, min(self.largest, LARGEST_EXPONENT)
         candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(PROFILES.tried))
         while True:
             candidates = candidates[candidates < most]
@@ -314,7 +313,7 @@ def most_distinguishable(
 ) -> tuple[Source, float, float]:
     """The pair with the largest certified lower bound of its divergence, and its bracket."""
     effort = Effort(tail=1e-300, resolution=1e-5)
-    excess = np.array([math.expm1(min(epsilon, PROFILES.largest_epsilon))])
+    excess = np.array([math.expm1(min(epsilon, LARGEST_EXPONENT))])
     both = users, users
     ready = [OrderedMessages(pair, both, effort) for pair in pairs]
     most = [float((pair.moments(excess) + pair.exposed(excess)[1])[0]) for pair in ready]

@@ -20,6 +20,7 @@ import numpy as np
 
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
@@ -237,7 +238,7 @@ def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side:
 
 def times_alpha_less_one(p: Array, epsilon: float) -> Array:
     """``(e^epsilon - 1) p``, at most 1e200."""
-    if epsilon <= PROFILES.largest_epsilon:
+    if epsilon <= LARGEST_EXPONENT:
         with np.errstate(over="ignore"):
             return np.asarray(np.minimum(math.expm1(epsilon) * p, PROFILES.far))
     with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
@@ -251,9 +252,7 @@ def _gains_error(epsilon: float) -> float:
     the differences by a few more; where alpha is an exponential of a sum of logarithms, by the size
     of these, which is at most 2000 below the bound at which the sign is certain.
     """
-    return roundings(
-        16 + ELEMENTARY if epsilon <= PROFILES.largest_epsilon else 2000 * (ELEMENTARY + 2)
-    )
+    return roundings(16 + ELEMENTARY if epsilon <= LARGEST_EXPONENT else 2000 * (ELEMENTARY + 2))
 
 
 @lru_cache(maxsize=64)

@@ -28,6 +28,7 @@ from shuffle_accountant.losses.alphabets.letters import (
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     UNIT_ROUNDOFF,
@@ -467,13 +468,13 @@ def divergence_bounds(
         epsilon: ``log(alpha) >= 0``, nats; may be infinite.
         effort: requested accuracy.
     """
-    if epsilon > PROFILES.largest_epsilon:
+    if epsilon > LARGEST_EXPONENT:
         low, high = (
             max(certain_loss(_messages(pair, side, users, effort), users, side) for pair in pairs)
             for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
         )
         if epsilon < math.inf:
-            high = divergence_bounds(pairs, users, PROFILES.largest_epsilon, effort)[1]
+            high = divergence_bounds(pairs, users, LARGEST_EXPONENT, effort)[1]
         return low, high, Way.LISTS
     if effort.tail <= NODES.deep:
         known = _by_moments(pairs, users, epsilon, effort)

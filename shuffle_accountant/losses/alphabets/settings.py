@@ -12,7 +12,6 @@ class ProfileSettings:
     """How a profile is tabulated. Losses and epsilons are in nats, deviations those of the loss.
 
     Attributes:
-        largest_epsilon: beyond it e^epsilon overflows, and the profile's value here bounds it.
         far: size of a negative value that makes every sum with it negative.
         tiny: upper bound of what numbers below the smallest normal double lose.
         scarce: messages that decoys send with a smaller probability count as exposed (they give the
@@ -41,7 +40,6 @@ class ProfileSettings:
         few: number of messages up to which doubling takes less than a second.
     """
 
-    largest_epsilon: float = 700.0
     far: float = 1e200
     tiny: float = 1e-305
     scarce: float = 1e-150

@@ -49,8 +49,6 @@ _LEAST_SIGMA = 0.1
 _GROWTH, _POINTS_NEAR_0 = 0.002, 200
 # Number of thresholds that the largest value is compared with.
 _THRESHOLDS = 1500
-# Largest size of the statistic of one value, so that sums are doubles.
-_FARTHEST = 1e280
 # Upper bound of the error of a difference of two logarithms of probabilities above 1e-320, nats.
 _CLOSE_RATIOS = 1e-12
 
@@ -149,14 +147,15 @@ def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.1 * tail)))
-    farthest = LIMITS.farthest_score
-    low, high = -min(reach, farthest), min(2.0 / sigma + reach, farthest)
+    last = LIMITS.farthest_score
+    low, high = -min(reach, last), min(2.0 / sigma + reach, last)
     inner = np.linspace(low, high, math.ceil((high - low) / _LETTER) + 1)
     edges = np.concatenate([[-math.inf], inner, [math.inf]])
     null, second, first = (normal_cells(edges - mean / sigma) for mean in (0.0, 1.0, 2.0))
     # whatever the numbers are; sums of these are doubles
     with np.errstate(over="ignore"):
-        value = np.clip((first - math.exp(tilt) * second) / null, -_FARTHEST, _FARTHEST)
+        farthest = math.exp(LIMITS.largest_log)
+        value = np.clip((first - math.exp(tilt) * second) / null, -farthest, farthest)
     order = np.argsort(value)
     return Hypotheses(value[order], null[order], first[order], second[order], 1, budget().normal)
 

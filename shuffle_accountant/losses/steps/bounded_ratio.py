@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -28,8 +28,6 @@ from shuffle_accountant.sums.doubling import SumLaw
 
 LARGEST_LOSS = 500.0
 """Largest size of a log-ratio allowed, nats, so that sums of ratios stay within doubles."""
-
-_MOST_CELLS = 1 << 14
 
 
 def check_range(loss: float, passes: int) -> None:
@@ -176,7 +174,7 @@ class LaplaceRatio(RatioSource):
 
     def cells(self, width: float) -> tuple[Array, Array, Array]:
         """``(edges, q, p)``: edges of cells of the logarithm, and the cells' masses."""
-        count = min(math.ceil((3.0 + 2.0 * self.eps0) / width) + 8, _MOST_CELLS)
+        count = min(math.ceil((3.0 + 2.0 * self.eps0) / width) + 8, MOST_CELLS)
         edges = np.linspace(-self.eps0, self.eps0, count + 1)
         grown = np.expm1(0.5 * np.diff(edges))
         grown = disturbed(grown, lambda: _cell_error() * grown)

@@ -23,13 +23,10 @@ from shuffle_accountant.losses.base import (
     divergence_of,
 )
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
-from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss
+from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, MeanRatioLoss
 from shuffle_accountant.numerics.budget import budget, disturbed
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
-
-# Number of cells of the normal score.
-_CELLS = 1 << 15
 
 
 def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> PrivacyLoss:
@@ -110,7 +107,7 @@ def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.25 * tail)))
-    score = np.linspace(-reach, reach, _CELLS + 1)
+    score = np.linspace(-reach, reach, MOST_CELLS + 1)
     mass = normal_cells(score)
     target = score / loss.sigma + 0.5 / loss.sigma**2  # the logarithm under P
     # half a tail of scores beyond the reach, a tail of what the others exceed, and their rounding
@@ -157,7 +154,7 @@ def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Arra
     # the largest of n scores is below with probability Phi^n, above with n Phi(-) at most
     top = min(-float(ndtri_exp(math.log(0.25 * tail) - math.log(n))), LIMITS.farthest_score)
     bottom = max(float(ndtri_exp(math.log(0.25 * tail) / n)), -LIMITS.farthest_score)
-    score = np.linspace(bottom, top, _CELLS + 1)
+    score = np.linspace(bottom, top, MOST_CELLS + 1)
     logs = log_ndtr(score)
     mass = np.exp(n * logs[1:]) * -np.expm1(np.minimum(n * (logs[:-1] - logs[1:]), 0.0))
     mass = disturbed(mass, lambda: budget().normal * mass)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffle_accountant.losses.steps.mean_ratio import RatioSource
+from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, RatioSource
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
@@ -29,9 +29,8 @@ from shuffle_accountant.sums.doubling import SumLaw
 LEAST_SIGMA = 0.05
 """With less noise than this, ratios leave the range of doubles."""
 
-# Largest width of cells, in normal scores, and their largest number.
+# Largest width of cells, in normal scores.
 _WIDEST = 0.05
-_MOST_CELLS = 1 << 16
 # Nodes of the quadrature in a cell. A rule of m nodes is off by (z w)^(2m) (m!)^4 / ((2m + 1)
 # (2m)!^3) on a cell of width w at score z: at most 1e-18.
 _NODES = 8
@@ -111,7 +110,7 @@ class GaussianRatio(RatioSource):
         high = min(max(everyone, shift + target), centre + reach, LIMITS.farthest_score)
         if not low < high:
             return np.zeros(0)
-        return np.linspace(low, high, min(math.ceil((high - low) / width) + 8, _MOST_CELLS) + 1)
+        return np.linspace(low, high, min(math.ceil((high - low) / width) + 8, MOST_CELLS) + 1)
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
         """Bound of ``H_alpha`` of one message, in either order: the Gaussian mechanism's."""

@@ -54,6 +54,9 @@ _OUTWEIGHED = (1e-12, 1e-9, 1e-6, 1e-4)
 # Relative width of a bracket that is used without the distribution of the sum.
 _SURE = 1e-6
 
+MOST_CELLS = 1 << 15
+"""Largest number of cells of the distribution of one ratio."""
+
 
 class RatioSource(ABC):
     """Distribution of one message's likelihood ratio P/Q, under Q.

@@ -67,22 +67,12 @@ _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
 _CHORD = 2.5e-5
 # Largest number of points of the profile.
 _MOST_POINTS = 4000
-# Where wide cells will do, only one in this many numbers K of the lattice is computed.
-_THINNED = 4
 # Largest share of the bound that the numbers of clones left out at the low end may have.
 _UNSEEN = 1e-4
 # Number of doublings of the clones from which on cells are narrower: each adds to the bracket.
 _FEW_DOUBLINGS = 14
-# Resolutions below the first ask for cells of half the width, above the second for wider ones.
-_FINE, _COARSE = 5e-6, 1.5e-3
-_FINER, _COARSER = 0.5, 3.0
 # Step of the rough look on the lattice of p: every second p.
 _EVERY = 2
-# Number of lattice values of p that are kept on either side of the best ones.
-_MARGIN = 4
-# Depth of tails (powers of ten) from which on cells are wider, as losses are larger, up to the
-# width for the coarsest resolution.
-_SHALLOW = 20
 # What may be left out for the total variation alone, as a share of the loss's deviation.
 _TAIL_AT_ZERO = 1e-7
 # The plan ignores points where the bound is below this many tails: it need not be tight there.
@@ -147,29 +137,10 @@ class NullCloneLoss(OrderedLoss):
 
 def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort, *, at_zero: bool = False) -> PldAtoms:
     """The pair that is asked for; tight at loss 0 alone if ``at_zero``, which takes less time."""
-    fineness = 1.0
-    if not _FINE <= effort.resolution <= _COARSE:
-        fineness = _FINER if effort.resolution < _FINE else _COARSER
     tail = effort.kept_tail
     if at_zero:  # total variation is no less than a small part of the deviation
         tail = max(tail, _TAIL_AT_ZERO * _deviation(loss.sigma, loss.steps))
-    about = _Accuracy(tail, fineness, at_zero)
-    return _envelope(loss.sigma, loss.steps, side, about, loss.swapped)
-
-
-@dataclass(frozen=True)
-class _Accuracy:
-    """What the bounds are computed for.
-
-    Attributes:
-        tail: probability or gain that may be left out.
-        fineness: factor of the widths of cells and of the distances of points.
-        at_zero: whether only the profile at loss 0 has to be tight.
-    """
-
-    tail: float
-    fineness: float
-    at_zero: bool
+    return _envelope(loss.sigma, loss.steps, side, tail, at_zero, loss.swapped)
 
 
 def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
@@ -200,14 +171,16 @@ def _deviation(sigma: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _envelope(sigma: float, steps: int, side: Bound, about: _Accuracy, swapped: bool) -> PldAtoms:
+def _envelope(
+    sigma: float, steps: int, side: Bound, tail: float, at_zero: bool, swapped: bool
+) -> PldAtoms:
     """The pair whose profile is the envelope, or one above or below it; or that pair exchanged."""
-    plan = _plan(sigma, steps, about)
+    plan = _plan(sigma, steps, tail, at_zero)
     loss = whole_losses(plan.losses)
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
     if plan.log_odds.size:
-        mixed = _mixtures(sigma, steps, side, about)
+        mixed = _mixtures(sigma, steps, side, tail, at_zero)
         least = np.minimum(value, mixed)
         if side is Bound.OPTIMISTIC:
             least = np.where(_far_below(sigma, plan.losses, mixed), mixed, least)
@@ -220,7 +193,7 @@ def _envelope(sigma: float, steps: int, side: Bound, about: _Accuracy, swapped: 
     return polygon_atoms(place, value, loss, 0.0, side)
 
 
-def _points(rough: Array, bound: Array, fineness: float) -> Array:
+def _points(rough: Array, bound: Array) -> Array:
     """The profile's points, from a rough look at it.
 
     Where the profile falls like ``e^(-lam loss)`` a chord over a step s is too high by a share of
@@ -230,7 +203,7 @@ def _points(rough: Array, bound: Array, fineness: float) -> Array:
     middle = 0.5 * (rough[1:] + rough[:-1])
     # the loss is no less spread out than its profile falls near 0
     size = np.maximum(middle, 1.0 / max(float(slope[0]), 1e-300))
-    step = fineness * np.sqrt(8.0 * _CHORD * size / (np.maximum(slope, 0.0) + 1.0))
+    step = np.sqrt(8.0 * _CHORD * size / (np.maximum(slope, 0.0) + 1.0))
     number = np.append(0.0, np.cumsum(np.diff(rough) / step))
     count = min(math.ceil(number[-1]) + 1, _MOST_POINTS)
     return np.interp(np.linspace(0.0, number[-1], count + 1), number, rough)
@@ -276,16 +249,22 @@ class _Plan:
 
 
 @lru_cache(maxsize=16)
-def _plan(sigma: float, steps: int, about: _Accuracy) -> _Plan:
-    """The plan: losses, p and K that matter, chosen from rough values of the bound."""
-    tail, fineness = about.tail, about.fineness
+def _plan(sigma: float, steps: int, tail: float, at_zero: bool) -> _Plan:
+    """The plan: losses, p and K that matter, chosen from rough values of the bound.
+
+    Args:
+        sigma: deviation of the noise of a step.
+        steps: number of batches.
+        tail: probability or gain that may be left out.
+        at_zero: whether only the profile at loss 0 has to be tight.
+    """
     end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
     count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(_ROUGH_GROWTH)), 0)
     rough = np.append(inner, inner[-1] * (1.0 + _ROUGH_GROWTH) ** np.arange(1.0, count + 1.0))
     single = gaussian_profiles(sigma, rough, Bound.PESSIMISTIC)
-    nothing = _Plan(_points(rough, single, fineness), np.zeros(0), np.ones(1))
+    nothing = _Plan(_points(rough, single), np.zeros(0), np.ones(1))
     first_odds = math.floor(math.log(_FEWEST / steps) / _ODDS_STEP)
     last_odds = math.floor(_MOST_ODDS / _ODDS_STEP)
     lattice: Array = _ODDS_STEP * np.arange(first_odds, last_odds + 1, dtype=np.float64)
@@ -301,17 +280,17 @@ def _plan(sigma: float, steps: int, about: _Accuracy) -> _Plan:
     bound = weights @ divergence + np.multiply.outer(paid[::_EVERY], 1.0 + np.exp(rough))
     best, least = bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
-    seen_from = _SEEN_AT_ZERO * least[0] if about.at_zero else 0.0
+    seen_from = _SEEN_AT_ZERO * least[0] if at_zero else 0.0
     seen = np.minimum(least, single) > max(_SEEN * tail, seen_from)
     if not (useful & seen).any():
         return nothing
-    losses = _points(rough, np.minimum(least, single), fineness)
+    losses = _points(rough, np.minimum(least, single))
     # without any clones where these are of no use
-    low = max(_EVERY * int(best[useful & seen].min()) - _MARGIN, 0) if useful[seen].all() else 0
+    low = _EVERY * int(best[useful & seen].min()) if useful[seen].all() else 0
     # up to where the charge alone is more than the bound
     costly = np.flatnonzero(2.0 * paid > 1.1 * least[0])
     high = int(costly[0]) if costly.size else lattice.size - 1
-    high = max(high, _EVERY * int(best[useful & seen].max()) + _MARGIN)
+    high = max(high, _EVERY * int(best[useful & seen].max()))
     chosen = lattice[low : high + 1]
     # few places: how many of them can be taken for one
     rows = useful & seen
@@ -320,10 +299,7 @@ def _plan(sigma: float, steps: int, about: _Accuracy) -> _Plan:
     start = int(counts[few.argmin()])
     expected = 1.0 + (steps - 1) / (1.0 + math.exp(-chosen[-1]))
     stop = min(math.ceil(expected + 6.0 * math.sqrt(expected)) + 6, steps)
-    kept = rounded_counts(start, stop)
-    if fineness > 1.0:
-        kept = sorted({*kept[::_THINNED], kept[-1]})
-    number = np.array(kept if kept[0] == 1 else [1, *kept], dtype=np.float64)
+    number = np.array(sorted({1, *rounded_counts(start, stop)}), dtype=np.float64)
     return _Plan(losses, chosen, number)
 
 
@@ -431,15 +407,12 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
 
 
 @lru_cache(maxsize=4)
-def _mixtures(sigma: float, steps: int, side: Bound, about: _Accuracy) -> Array:
+def _mixtures(sigma: float, steps: int, side: Bound, tail: float, at_zero: bool) -> Array:
     """The least of the bounds over p, or a value below it for every p on the lattice."""
-    tail, fineness = about.tail, about.fineness
     upper = side is Bound.PESSIMISTIC
     doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
-    depth = max(-math.log10(tail), _SHALLOW) / _SHALLOW
-    wider = min(fineness * math.sqrt(depth), max(fineness, _COARSER))
-    width = wider * _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
-    plan = _plan(sigma, steps, about)
+    width = _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
+    plan = _plan(sigma, steps, tail, at_zero)
     losses = plan.losses
     loss = whole_losses(losses)
     place = whole_places(loss)

@@ -21,20 +21,18 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.losses.steps.thresholds import ThresholdPair
+from shuffle_accountant.losses.steps.thresholds import LOST, ThresholdPair
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
+from shuffle_accountant.numerics.rounding import LIMITS, Array, lowered, raised, roundings
 
 # Values of t and of the limit l, nats, that are tried.
 _ORDERS = np.geomspace(0.3, 300.0, 80)
 _LIMITS = np.geomspace(0.02, 30.0, 60)
 # Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
 _MOST = 4_000_000
-# Errors in roundings: of tails, relative, and of their complements, both with those of a moment's
-# sum, which are _SUM; and of a bound made of moments.
-_MASS, _HIDDEN, _SUM, _ERROR = 2.0**20, 2.0**17, 2.0**14, 2.0**26
-# Mass that the table leaves out, and the largest power of e that is not taken for infinite.
-_LOST, _LARGEST = 1e-150, 600.0
+# Errors in roundings: of tails, relative, with those of a moment's sum, which are _SUM; and of a
+# bound made of moments.
+_MASS, _SUM, _ERROR = 2.0**20, 2.0**14, 2.0**26
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,24 +125,24 @@ def _moments(
     p, q, loss = np.where(kept, p, 0.0), np.where(kept, q, 0.0), np.where(kept, loss, 0.0)
     hidden_p, hidden_q = (1.0 - table[row, threshold] for row in (others + 1, others))
     if threshold:
-        error = roundings(_HIDDEN)
+        error = off
         hidden_p, hidden_q = hidden_p + error, hidden_q + error
     # the first count beyond each limit, of losses that grow with the count
     ratio = np.exp(-_LIMITS) * (1.0 - pair.probability)
     above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0
     above = np.clip(above, threshold, np.minimum(m + 1.0, counts.size))
     first: NDArray[np.int64] = above.astype(np.int64)
-    beyond = raised(np.take_along_axis(tail_p, first, axis=1).T, off) + _LOST
+    beyond = raised(np.take_along_axis(tail_p, first, axis=1).T, off) + LOST
     # suppressed counts have a ratio of at most 1 in this order, and of 1/(1 - p) in the other
-    least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * roundings(_HIDDEN), 1e-300)
+    least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * off, 1e-300)
     down = np.minimum(np.log(np.maximum(hidden_p, 1e-300) / least[1]), 0.0)
     up = np.minimum(np.log(np.maximum(hidden_q, 1e-300) / least[0]), -np.log1p(-pair.probability))
     gained = np.empty((_ORDERS.size, _LIMITS.size, others.size))
     reverse = np.empty((_ORDERS.size, others.size))
     for place, order in enumerate(_ORDERS):
         power = order * loss
-        term = p * np.exp(np.minimum(power, _LARGEST))
-        grown = np.cumsum(np.where((power > _LARGEST) & (p > 0.0), np.inf, term), axis=1)
+        term = p * np.exp(np.minimum(power, LIMITS.largest_log))
+        grown = np.cumsum(np.where((power > LIMITS.largest_log) & (p > 0.0), np.inf, term), axis=1)
         grown = np.concatenate([np.zeros((others.size, 1)), grown], axis=1)
         hidden = hidden_p * np.exp(order * down)
         with np.errstate(divide="ignore"):

@@ -8,7 +8,7 @@ than is scanned, one further report is a post-processing: the law without a thre
 bounds all larger ones.
 
 Tables are made by a recursion of positive terms, so that each tail has a relative error that grows
-with the number of additions only; what is below the range of doubles is charged as `_LOST`.
+with the number of additions only; what is below the range of doubles is charged as `LOST`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
-from shuffle_accountant.numerics.rounding import Array, roundings
+from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
 
 _Order = Callable[[Array, NDArray[np.int64], int, float, Array], tuple[Array, Array]]
 
@@ -35,11 +35,11 @@ _REACH, _ROWS = 4.0, 3000
 _COUNTS, _MORE = 8, 400
 # Factor by which the deviation of the loss is raised: few rounds are decided by rare large losses.
 _RARE = 10.0
-# Of approximations for many rounds: cells of losses of one sign, the largest loss in rough
-# epsilons, and numbers of others that are looked at together.
-_ROUGH, _ROUGH_TOP, _ROUGH_ROWS = 2048, 4.0, 256
-# Bound on the mass that the table leaves out or loses to underflow.
-_LOST = 1e-150
+# Of approximations for many rounds: cells of losses of one sign, and the largest loss in rough
+# epsilons.
+_ROUGH, _ROUGH_TOP = 2048, 4.0
+LOST = 1e-150
+"""Bound on the mass that the table of tails leaves out or loses to underflow."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,8 @@ class ThresholdPair:
             replaced: whether another count loses what this one gains.
             scale: rough epsilon, nats, > 0.
         """
-        parts = np.array_split(self.scanned, math.ceil(self.scanned.size / _ROUGH_ROWS))
+        rows = LIMITS.at_once // (2 * _ROUGH)
+        parts = np.array_split(self.scanned, math.ceil(self.scanned.size / rows))
         found = [self._rough(part, delta, rounds, replaced, scale) for part in parts]
         return np.concatenate(found)
 
@@ -264,4 +265,4 @@ def _off(others: NDArray[np.int64]) -> Array:
 def _bounds(found: Difference) -> tuple[Array, Array]:
     """Bounds of a divergence, at least 0."""
     low, high = found.value - found.error, found.value + found.error
-    return np.clip(low - _LOST, 0.0, 1.0), np.clip(high + _LOST, 0.0, 1.0)
+    return np.clip(low - LOST, 0.0, 1.0), np.clip(high + LOST, 0.0, 1.0)

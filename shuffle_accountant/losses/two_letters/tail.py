@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import PROBABILISTIC_DP, CellEdges, Divergence, Effort
-from shuffle_accountant.losses.counts import bulk, count_blocks
+from shuffle_accountant.losses.counts import ADDED, bulk, count_blocks
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
@@ -42,9 +42,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-# Largest number of counts C whose probabilities are computed one by one, each parity in blocks of
-# its own; with more, both parities share blocks.
-_COUNTED = 200_000
 # Largest number of values of R of one parity and sign that are listed one by one; more of them
 # share cells, about as many as the second number.
 _LISTED, _SHARED = 1 << 21, 1 << 16
@@ -169,7 +166,7 @@ class ProbabilisticDpLoss:
         counted = trials * rate * idle == 0.0
         if not counted:
             low, high = bulk(trials, rate, idle, tail)
-            counted = high - low <= _COUNTED
+            counted = high - low <= ADDED  # each parity in blocks of its own
         found = count_blocks(
             trials, rate, idle, side, tail=tail, resolution=0.0 if counted else width
         )
