@@ -71,15 +71,10 @@ _MOST_POINTS = 4000
 _UNSEEN = 1e-4
 # Number of doublings of the clones from which on cells are narrower: each adds to the bracket.
 _FEW_DOUBLINGS = 14
-# Step of the rough look on the lattice of p: every second p.
-_EVERY = 2
 # What may be left out for the total variation alone, as a share of the loss's deviation.
 _TAIL_AT_ZERO = 1e-7
 # The plan ignores points where the bound is below this many tails: it need not be tight there.
 _SEEN = 1e4
-# The same for the total variation alone, as a share of it: what is left out lowers its lower end by
-# a few thousandths of that.
-_SEEN_AT_ZERO = 0.05
 
 
 def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
@@ -126,21 +121,17 @@ class NullCloneLoss(OrderedLoss):
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, LIMITS.underflow):
             return alone if side is Bound.PESSIMISTIC else 0.0
-        return divergence_of(_atoms(self, side, effort.single, at_zero=epsilon == 0.0), epsilon)
+        tail = effort.single.kept_tail
+        if epsilon == 0.0:  # total variation is no less than a small part of the deviation
+            tail = max(tail, _TAIL_AT_ZERO * self.deviation)
+        atoms = _envelope(self.sigma, self.steps, side, tail, self.swapped)
+        return divergence_of(atoms, epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
-        atoms = _atoms(self, side, effort)
+        atoms = _envelope(self.sigma, self.steps, side, effort.kept_tail, self.swapped)
         edges(float(np.max(np.abs(atoms.loss), initial=0.0)))  # whether such a grid is allowed
         return atoms
-
-
-def _atoms(loss: NullCloneLoss, side: Bound, effort: Effort, *, at_zero: bool = False) -> PldAtoms:
-    """The pair that is asked for; tight at loss 0 alone if ``at_zero``, which takes less time."""
-    tail = effort.kept_tail
-    if at_zero:  # total variation is no less than a small part of the deviation
-        tail = max(tail, _TAIL_AT_ZERO * _deviation(loss.sigma, loss.steps))
-    return _envelope(loss.sigma, loss.steps, side, tail, at_zero, loss.swapped)
 
 
 def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
@@ -171,16 +162,14 @@ def _deviation(sigma: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _envelope(
-    sigma: float, steps: int, side: Bound, tail: float, at_zero: bool, swapped: bool
-) -> PldAtoms:
+def _envelope(sigma: float, steps: int, side: Bound, tail: float, swapped: bool) -> PldAtoms:
     """The pair whose profile is the envelope, or one above or below it; or that pair exchanged."""
-    plan = _plan(sigma, steps, tail, at_zero)
+    plan = _plan(sigma, steps, tail)
     loss = whole_losses(plan.losses)
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
     if plan.log_odds.size:
-        mixed = _mixtures(sigma, steps, side, tail, at_zero)
+        mixed = _mixtures(sigma, steps, side, tail)
         least = np.minimum(value, mixed)
         if side is Bound.OPTIMISTIC:
             least = np.where(_far_below(sigma, plan.losses, mixed), mixed, least)
@@ -249,14 +238,13 @@ class _Plan:
 
 
 @lru_cache(maxsize=16)
-def _plan(sigma: float, steps: int, tail: float, at_zero: bool) -> _Plan:
+def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     """The plan: losses, p and K that matter, chosen from rough values of the bound.
 
     Args:
         sigma: deviation of the noise of a step.
         steps: number of batches.
         tail: probability or gain that may be left out.
-        at_zero: whether only the profile at loss 0 has to be tight.
     """
     end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
@@ -275,22 +263,21 @@ def _plan(sigma: float, steps: int, tail: float, at_zero: bool) -> _Plan:
         return nothing
     counts, divergence = _rough_divergences(sigma, steps, rough, tail, lattice[-1])
     weights = np.array(
-        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice[::_EVERY].tolist()]
+        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice.tolist()]
     )
-    bound = weights @ divergence + np.multiply.outer(paid[::_EVERY], 1.0 + np.exp(rough))
+    bound = weights @ divergence + np.multiply.outer(paid, 1.0 + np.exp(rough))
     best, least = bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
-    seen_from = _SEEN_AT_ZERO * least[0] if at_zero else 0.0
-    seen = np.minimum(least, single) > max(_SEEN * tail, seen_from)
+    seen = np.minimum(least, single) > _SEEN * tail
     if not (useful & seen).any():
         return nothing
     losses = _points(rough, np.minimum(least, single))
     # without any clones where these are of no use
-    low = _EVERY * int(best[useful & seen].min()) if useful[seen].all() else 0
+    low = int(best[useful & seen].min()) if useful[seen].all() else 0
     # up to where the charge alone is more than the bound
     costly = np.flatnonzero(2.0 * paid > 1.1 * least[0])
     high = int(costly[0]) if costly.size else lattice.size - 1
-    high = max(high, _EVERY * int(best[useful & seen].max()))
+    high = max(high, int(best[useful & seen].max()))
     chosen = lattice[low : high + 1]
     # few places: how many of them can be taken for one
     rows = useful & seen
@@ -407,12 +394,12 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
 
 
 @lru_cache(maxsize=4)
-def _mixtures(sigma: float, steps: int, side: Bound, tail: float, at_zero: bool) -> Array:
+def _mixtures(sigma: float, steps: int, side: Bound, tail: float) -> Array:
     """The least of the bounds over p, or a value below it for every p on the lattice."""
     upper = side is Bound.PESSIMISTIC
     doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
     width = _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
-    plan = _plan(sigma, steps, tail, at_zero)
+    plan = _plan(sigma, steps, tail)
     losses = plan.losses
     loss = whole_losses(losses)
     place = whole_places(loss)

@@ -30,8 +30,6 @@ from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
 # Cells up to a loss x are as wide as they are asked to be, or x over this number: where the profile
 # falls like e^(-50), that costs it (50/2000)^2 / 8 of its size.
 _CELLS = 2000
-# Losses that are tried at once in the search for the last one of influence.
-_LOOKS = 8
 
 
 @dataclass(frozen=True)
@@ -181,7 +179,7 @@ class ProfiledLoss(OrderedLoss):
         last = min(self.deviation, reach)
         while last < reach:
             # several at once: each look at an array costs about as much
-            places = np.minimum(last * 1.25 ** np.arange(_LOOKS), reach)
+            places = np.minimum(last * 1.25 ** np.arange(PROFILES.tried), reach)
             most = np.maximum(self.pair.forward(places)[1], self.pair.backward(places)[1])
             enough = most <= tail + (1.0 + 1e-6) * self.pair.limit
             if enough.any():
