@@ -1,7 +1,4 @@
-"""Connections to databases in which nothing that was acknowledged is lost (extra ``ledger``).
-
-SQLite files have a rollback journal, and every commit synchronises the file and its directory.
-"""
+"""Connections to databases in which nothing that was acknowledged is lost (extra ``ledger``)."""
 
 from __future__ import annotations
 
@@ -11,32 +8,26 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shuffle_accountant import validation as validate
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, MetaData
 
-__all__ = [
-    "PATIENCE",
-    "StorageError",
-    "engine_of",
-    "make_file",
-    "storable",
-    "storage_errors",
-    "undone",
-]
+__all__ = ["StorageError", "engine_of", "make_file", "patiently", "storable", "storage_errors"]
+
+T = TypeVar("T")
 
 _MISSING = (
     "ShuffleLedger.open and Server need SQLAlchemy: install the extra, pip install '.[ledger]' in "
     "a clone"
 )
 # Seconds that a writer waits for other writers.
-PATIENCE = 60.0
+_PATIENCE = 60.0
 # PostgreSQL's codes for what it undid because of other transactions.
 _UNDONE = ("40001", "40P01")
 
@@ -102,7 +93,7 @@ def engine_of(url: str) -> Engine:
         raise ValueError(f"url must name a file, since memory forgets, got {url!r:.80}")
     # connections are not kept: one would go on with a file that was removed or replaced meanwhile
     engine = sqlalchemy.create_engine(
-        made, connect_args={"timeout": PATIENCE}, poolclass=sqlalchemy.NullPool
+        made, connect_args={"timeout": _PATIENCE}, poolclass=sqlalchemy.NullPool
     )
     prepared = threading.Lock()
 
@@ -128,14 +119,12 @@ def engine_of(url: str) -> Engine:
 
 def _roll_back_by_journal(connection: Any) -> None:
     """Leave the write-ahead mode of version 0.2.0, for which the file may not be in use."""
-    deadline = time.monotonic() + PATIENCE
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-        try:
+
+    def attempt() -> None:
+        while connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             connection.execute("PRAGMA journal_mode = DELETE")
-        except Exception as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(random.uniform(0.001, 0.02))
+
+    patiently(attempt, lambda error: "locked" in str(error))
 
 
 def make_file(path: Path, tables: MetaData) -> None:
@@ -162,9 +151,21 @@ def make_file(path: Path, tables: MetaData) -> None:
         made.unlink(missing_ok=True)
 
 
-def undone(error: Exception) -> bool:
+def _undone(error: Exception) -> bool:
     """Whether the database certainly undid a transaction because of others."""
     cause = getattr(error, "orig", None)
     if cause is None:
         return False
     return getattr(cause, "sqlstate", None) in _UNDONE or "database is locked" in str(cause)
+
+
+def patiently(attempt: Callable[[], T], undone: Callable[[Exception], bool] = _undone) -> T:
+    """What an attempt returns, which is made again, for a minute, while others undo it."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            if not undone(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))

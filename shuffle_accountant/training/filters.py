@@ -14,7 +14,9 @@ from __future__ import annotations
 import json
 import math
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -37,8 +39,7 @@ from shuffle_accountant.training.plans import (
     excess_order,
     read_plan,
 )
-from shuffle_accountant.training.receipts import Receipt
-from shuffle_accountant.training.store import FilterEntry, LedgerStore
+from shuffle_accountant.training.store import FilterEntry, Kept, LedgerStore, Receipt
 
 __all__ = ["FilterBudget", "PersonalFilter", "PrivacyFilter"]
 
@@ -152,7 +153,7 @@ class FilterBudget:
         return 1.0 + self.plan.t if isinstance(self.plan, RenyiPlan) else None
 
 
-class PrivacyFilter:
+class PrivacyFilter(Kept[FilterEntry, Round]):
     """A budget for rounds of which each may depend, in every way, on all outputs before.
 
         budget = sa.training.PrivacyFilter(epsilon=3.0, delta=1e-6)
@@ -175,6 +176,10 @@ class PrivacyFilter:
             the one at which most planned rounds fit.
         planned: a typical round, of the planning alone. If it is left out it is the first round,
             which is chosen before anything is released.
+
+    Attributes:
+        receipt: number and digest of the last entry; kept elsewhere it shows that entries were
+            lost.
     """
 
     def __init__(
@@ -193,11 +198,9 @@ class PrivacyFilter:
         """Set what a filter without rounds has."""
         self._budget = budget
         self._spent = (0.0, 0.0)
-        self._steps = 0
+        self._recorded = 0
         self._adjacency: Adjacency | None = None
-        self._store: LedgerStore[FilterEntry] | None = None
-        self._receipt = Receipt.first("", SCHEMA, json.dumps(budget.to_dict(), sort_keys=True))
-        self._lock = threading.RLock()
+        self._begin_log(SCHEMA, json.dumps(budget.to_dict(), sort_keys=True))
 
     @classmethod
     def open(
@@ -250,26 +253,24 @@ class PrivacyFilter:
                 )
         elif kind != "auto" or any(one is not None for one in (delta, unit, order, planned)):
             raise ValueError("delta, kind, unit, order and planned need an epsilon, got None")
-        new = asked is not None and least is None
-        config, entries, end = store.open(asked.to_dict() if asked and new else None)
-        try:
-            budget = FilterBudget.from_dict(config)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"filter {store!r} cannot be read: {error}") from None
-        wanted, held = (asked or budget).to_dict(), budget.to_dict()
-        for field in _CONFIG[:-1]:  # the plan was made from these, perhaps by another version
-            if wanted[field] != held[field]:
-                raise ValueError(
-                    f"{field} must be that of the filter {name!r}, {held[field]!r:.200}, got "
-                    f"{wanted[field]!r:.200}"
-                )
-        if least is not None:
-            store.require(least)
-        kept = cls.__new__(cls)
-        kept._begin(budget)
-        kept._store = store
-        kept._follow(entries, end)
-        return kept
+
+        def agree(kept: Self) -> None:
+            held = kept._budget.to_dict()
+            wanted = held if asked is None else asked.to_dict()
+            for field in _CONFIG[:-1]:  # the plan was made from these, perhaps by another version
+                if wanted[field] != held[field]:
+                    raise ValueError(
+                        f"{field} must be that of the filter {name!r}, {held[field]!r:.200}, got "
+                        f"{wanted[field]!r:.200}"
+                    )
+
+        return cls._opened(store, None if asked is None else asked.to_dict(), least, agree)
+
+    @classmethod
+    def _configured(cls, config: dict[str, Any]) -> Self:
+        made = cls.__new__(cls)
+        made._begin(FilterBudget.from_dict(config))
+        return made
 
     @property
     def epsilon(self) -> float:
@@ -300,16 +301,9 @@ class PrivacyFilter:
         """
         with self._lock:
             self._refresh()
-            if not self._steps or self._budget.plan is None:
+            if not self._recorded or self._budget.plan is None:
                 return 0.0
             return self._budget.plan.spent(*self._spent)
-
-    @property
-    def receipt(self) -> Receipt:
-        """Number and digest of the last entry; kept elsewhere it shows that entries were lost."""
-        with self._lock:
-            self._refresh()
-            return self._receipt
 
     def remaining(self, round: Round) -> int:
         """How many further rounds like this one `step` would record.
@@ -319,30 +313,14 @@ class PrivacyFilter:
         """
         with self._lock:
             self._refresh()
-            low, high = 0, MAX_ROUNDS - self._steps
-            while low < high:
-                middle = (low + high + 1) // 2
-                if self._sum_with(round, middle) is None:
-                    high = middle - 1
-                else:
-                    low = middle
-            return low
-
-    def __len__(self) -> int:
-        """Rounds recorded so far."""
-        with self._lock:
-            self._refresh()
-            return self._steps
-
-    def __bool__(self) -> bool:
-        """Always True, also for a filter without rounds."""
-        return True
+            most = range(1, MAX_ROUNDS - self._recorded + 1)
+            return bisect_left(most, True, key=lambda count: self._sum_with(round, count) is None)
 
     def __repr__(self) -> str:
         kept = "" if self._store is None else f", kept in {self._store!r}"
         return (
             f"{type(self).__name__}(epsilon={self.epsilon!r}, delta={self.delta!r}, "
-            f"kind={self.kind!r}, rounds={self._steps}{kept})"
+            f"kind={self.kind!r}, rounds={self._recorded}{kept})"
         )
 
     def allows(self, round: Round, count: int = 1) -> bool:
@@ -374,22 +352,7 @@ class PrivacyFilter:
             StorageError: the database of a filter that has one cannot be written. The rounds may
                 have been recorded, and must not be released.
         """
-        with self._lock:
-            # of a filter in a database costs are worked out before others have to wait
-            self._refresh()
-            total = self._required(round, count)
-            if count > 0:
-                entry = FilterEntry(json.dumps(round.to_dict(), sort_keys=True), int(count))
-                if self._store is None:
-                    after = self._receipt.after("", entry.round, entry.count)
-                else:
-                    with self._store.transaction() as transaction:
-                        self._follow(*transaction.entries(self._receipt))
-                        total = self._required(round, count)
-                        after = transaction.append(entry)
-                self._apply(round, count, total)
-                self._receipt = after
-            return self._receipt
+        return self._record(round, count)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
@@ -400,7 +363,7 @@ class PrivacyFilter:
                     "schema": SCHEMA,
                     **self._budget.to_dict(),
                     "spent": list(self._spent),
-                    "steps": self._steps,
+                    "steps": self._recorded,
                     "adjacency": None if self._adjacency is None else self._adjacency.value,
                     "receipt": str(self._receipt),
                 }
@@ -414,51 +377,33 @@ class PrivacyFilter:
             ValueError: the state was altered, has other fields, or is of a newer schema.
         """
         state = unsealed(state, _STORED, sealed_since=1)
-        made = cls.__new__(cls)
-        made._begin(FilterBudget.from_dict({name: state[name] for name in _CONFIG}))
+        made = cls._configured({name: state[name] for name in _CONFIG})
         spent = validate.items(spent=state["spent"])
         amount, slack = (validate.finite_nonnegative(spent=one) for one in spent)
         made._spent = (amount, slack)
-        made._steps = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
+        made._recorded = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
         if state["adjacency"] is not None:
             made._adjacency = Adjacency(state["adjacency"])
         made._receipt = Receipt.read(receipt=state["receipt"])
         return made
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        if self._store is not None:
-            return type(self).open, (self._store.url, self._store.name)
-        return type(self).from_state_dict, (self.state_dict(),)
+    def _entry_of(self, round: Round, count: int) -> FilterEntry:
+        return FilterEntry(json.dumps(round.to_dict(), sort_keys=True), count)
 
-    def _refresh(self) -> None:
-        """Read the entries that other processes have recorded."""
-        if self._store is not None:
-            self._follow(*self._store.entries(self._receipt))
+    def _round_of(self, entry: FilterEntry) -> Round:
+        return _read_round(entry.round)
 
-    def _follow(self, entries: Iterable[FilterEntry], end: Receipt) -> None:
-        """Add entries of the log, in their order, whether or not they are within the limits."""
-        rounds: dict[str, Round] = {}
-        for entry in entries:
-            if entry.round not in rounds:
-                rounds[entry.round] = round_from_dict(json.loads(entry.round))
-            one = rounds[entry.round]
-            self._apply(one, entry.count, self._sum(one, entry.count))
-        self._receipt = end
-
-    def _apply(self, round: Round, count: int, total: tuple[float, float]) -> None:
+    def _apply(self, round: Round, count: int) -> None:
+        self._spent = self._sum(round, count)
         self._adjacency = round.adjacency
-        self._spent = total
-        self._steps += count
+        self._recorded += count
 
-    def _required(self, round: Round, count: int) -> tuple[float, float]:
-        """Costs of all rounds so far and these, if they are within the limits."""
-        total = self._sum_with(round, count)
-        if total is None:
+    def _require(self, round: Round, count: int) -> None:
+        if self._sum_with(round, count) is None:
             raise BudgetExceeded(
-                f"round {self._steps + count} would exceed the filter of epsilon = "
-                f"{self.epsilon:g} at delta = {self.delta:g}; {self._steps} recorded"
+                f"round {self._recorded + count} would exceed the filter of epsilon = "
+                f"{self.epsilon:g} at delta = {self.delta:g}; {self._recorded} recorded"
             )
-        return total
 
     def _sum(self, round: Round, count: int) -> tuple[float, float]:
         """Costs of all rounds so far and these, from above."""
@@ -471,7 +416,7 @@ class PrivacyFilter:
     def _sum_with(self, round: Round, count: int) -> tuple[float, float] | None:
         """Costs of all rounds so far and these, from above; None if they exceed a limit."""
         validate.instance(Round, round=round)  # type: ignore[type-abstract]
-        count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._steps, count=count)
+        count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._recorded, count=count)
         if self._adjacency is not None and round.adjacency is not self._adjacency:
             raise ValueError(
                 f"round must be of adjacency {self._adjacency.named} as those before, got "
@@ -584,6 +529,11 @@ class PersonalFilter:
             for one in validate.items(people=people)
         ]
         return np.unique(np.array(given, dtype=np.int64))
+
+
+@lru_cache(maxsize=_MOST_COSTS)
+def _read_round(text: str) -> Round:
+    return round_from_dict(json.loads(text))
 
 
 def _require_zero_out(round: Round) -> None:

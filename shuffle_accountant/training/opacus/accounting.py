@@ -17,7 +17,7 @@ from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
-from shuffle_accountant.training.receipts import Receipt
+from shuffle_accountant.training.store import Receipt
 
 __all__ = ["CertifiedAccountant"]
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from shuffle_accountant.training.opacus.draws import mapped
-from shuffle_accountant.training.receipts import Receipt
+from shuffle_accountant.training.store import Receipt
 
 RECEIPT = "privacy_receipt"
 """The key of the receipt in an optimizer's parameter groups."""
