@@ -28,7 +28,7 @@ from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.loaders import Explanation, explain
 from shuffle_accountant.training.odometer import Odometer
-from shuffle_accountant.training.randomize import clip, private_mean
+from shuffle_accountant.training.sampling import clip, private_mean
 from shuffle_accountant.training.store import Receipt
 
 if TYPE_CHECKING:

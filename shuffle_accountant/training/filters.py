@@ -150,7 +150,7 @@ class FilterBudget:
     @property
     def order(self) -> float | None:
         """The Rényi order, of a plan that has one."""
-        return 1.0 + self.plan.t if isinstance(self.plan, RenyiPlan) else None
+        return 1.0 + float(self.plan.fixed) if isinstance(self.plan, RenyiPlan) else None
 
 
 class PrivacyFilter(Kept[FilterEntry, Round]):

@@ -30,7 +30,8 @@ sensitivity) it is ``t (t + 1)/(2 sigma^2)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from bisect import bisect_left
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -65,16 +66,11 @@ _MOST_LOSS = 1e100
 _HOELDER = (1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0)
 # Relative error of sums of a few logarithms and products, each rounded fewer than a hundred times.
 _ROUNDING = 1e-12
-
-
 # Number of epsilons at which profiles are compared, at most, and by how many a look is taken first.
 _POINTS, _FIRST = 90, 6
 _TOLERANCE = 2e-3
-
-
 # Distance of the epsilons at which profiles are compared: in mu, and relative to themselves.
-_STEP, _GROWTH = 0.06, 0.015
-_MOST_POINTS = 2000
+_STEP, _GROWTH, _MOST_POINTS = 0.06, 0.015, 2000
 # Relative accuracy of mu, and what its profile's terms are lowered by, relative to them: far more
 # than normal distribution functions are off.
 _ACCURACY, _SLACK = 1e-5, 1e-12
@@ -146,17 +142,16 @@ def _noise(round: Round) -> float | None:
     """Deviation of the normal noise of what is sampled or shuffled, in sensitivities; or None."""
     if isinstance(round, ShuffleRound):
         return round.randomizer.noisy_vectors
-    if isinstance(round, PoissonSampled) and isinstance(round.mechanism, GaussianMechanism):
-        if round.records_per_user > 1:
-            return None
+    if not isinstance(round, PoissonSampled | RandomAllocation) or round.records_per_user > 1:
+        return None
+    if not isinstance(round.mechanism, GaussianMechanism):
+        return None
+    if isinstance(round, PoissonSampled):
         return round.mechanism.sigma
-    if isinstance(round, RandomAllocation) and isinstance(round.mechanism, GaussianMechanism):
-        # one record is in `selected` steps, each gone through `passes` times; the blocks that the
-        # pair is a product of have one step each
-        if round.records_per_user > 1 or round.mechanism.schedule is not None:
-            return None
-        return round.mechanism.sigma / math.sqrt(round.passes)
-    return None
+    # one record is in `selected` steps, each gone through `passes` times; the blocks that the
+    # pair is a product of have one step each
+    scheduled = round.mechanism.schedule is not None
+    return None if scheduled else round.mechanism.sigma / math.sqrt(round.passes)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -229,11 +224,9 @@ def unit_cost(one: Round, unit: Round, most: int, slack: float) -> int | None:
 
     def enough(count: int) -> bool:
         return all(
-            all(
-                _ends(one, 1, swapped, x)[1] <= _ends(unit, count, swapped, x)[0] + slack
-                for x in few.tolist()
-            )
+            _ends(one, 1, swapped, x)[1] <= _ends(unit, count, swapped, x)[0] + slack
             for swapped in (False, True)
+            for x in few.tolist()
         )
 
     low, high = 0, 1
@@ -241,9 +234,7 @@ def unit_cost(one: Round, unit: Round, most: int, slack: float) -> int | None:
         low, high = high, 2 * high
         if low >= most:
             return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+    high = low + 1 + bisect_left(range(low + 1, high), True, key=enough)
     while high <= most:
         if all(_covered(one, unit, high, slack, epsilons, swapped) for swapped in (False, True)):
             return high
@@ -328,47 +319,58 @@ def gaussian_cost(one: Round, slack: float) -> tuple[float, float]:
     if deltas[0] <= slack:
         return 0.0, float(deltas[0])
     low = _mu_of(float(deltas[0]) - slack)
-    high = max(low, 1e-12)
-    while worst_gap(epsilons, deltas, high) > slack:
+    found = _crossing(
+        lambda mu: worst_gap(epsilons, deltas, mu) > slack,
+        (low, max(low, 1e-12)),
+        _ACCURACY,
+        most=_LARGEST,
+    )[1]
+    return (found, worst_gap(epsilons, deltas, found)) if found < math.inf else (math.inf, 0.0)
+
+
+def _crossing(
+    holds: Callable[[float], bool],
+    start: tuple[float, float],
+    accuracy: float,
+    *,
+    least: float = 0.0,
+    most: float = math.inf,
+) -> tuple[float, float]:
+    """Neighbours between which a condition ceases to hold, by doubling and bisection.
+
+    Args:
+        holds: the condition, on small arguments.
+        start: first guesses on both sides.
+        accuracy: relative distance of the neighbours.
+        least: below it 0 is the left one.
+        most: above it both are infinite.
+    """
+    low, high = start
+    while holds(high):
         low, high = high, 2.0 * high
-        if high > _LARGEST:
-            return math.inf, 0.0
-    while high - low > _ACCURACY * high:
+        if high > most:
+            return math.inf, math.inf
+    while high - low > accuracy * high:
         middle = 0.5 * (low + high)
-        if worst_gap(epsilons, deltas, middle) > slack:
-            low = middle
-        else:
-            high = middle
-    return high, worst_gap(epsilons, deltas, high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+        if high < least:
+            return 0.0, high
+    return low, high
 
 
 def largest_mu(epsilon: float, delta: float) -> float:
     """The largest mu whose profile is certified to be at most delta at epsilon; 0 if none is."""
-    low, high = 0.0, 1.0
-    while gaussian_profile(1.0 / high, epsilon, Bound.PESSIMISTIC) <= delta:
-        low, high = high, 2.0 * high
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        if gaussian_profile(1.0 / middle, epsilon, Bound.PESSIMISTIC) <= delta:
-            low = middle
-        else:
-            high = middle
-        if high < 1e-12:
-            return 0.0
-    return low
+
+    def within(mu: float) -> bool:
+        return gaussian_profile(1.0 / mu, epsilon, Bound.PESSIMISTIC) <= delta
+
+    return _crossing(within, (0.0, 1.0), 1e-12, least=1e-12)[0]
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """The least epsilon, rounded up, at which the profile of a mu is at most delta."""
-    if mu == 0.0 or gaussian_profile(1.0 / mu, 0.0, Bound.PESSIMISTIC) <= delta:
-        return 0.0
-    low, high = 0.0, mu
-    while gaussian_profile(1.0 / mu, high, Bound.PESSIMISTIC) > delta:
-        low, high = high, 2.0 * high
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        if gaussian_profile(1.0 / mu, middle, Bound.PESSIMISTIC) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def beyond(epsilon: float) -> bool:
+        return gaussian_profile(1.0 / mu, epsilon, Bound.PESSIMISTIC) > delta
+
+    return _crossing(beyond, (0.0, mu), 1e-12)[1] if mu > 0.0 and beyond(0.0) else 0.0

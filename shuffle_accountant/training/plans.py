@@ -18,9 +18,9 @@ valid in general: who chooses between two kinds of rounds may exceed delta nearl
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Any
-from typing import Protocol as Interface
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,39 +59,51 @@ _ORDERS = np.logspace(-3.0, 5.0, 8 * 16 + 1)
 _SHARES = (1e-3, 0.03, 0.3, 0.6, 0.9)
 
 
-class Plan(Interface):
-    """Amounts and additive deltas of rounds, with the most that they may sum to."""
+class Plan(ABC):
+    """Amounts and additive deltas of rounds, with the most that they may sum to.
 
-    kind: str
+    Args:
+        epsilon: nats, finite, >= 0.
+        delta: in (0, 1).
+        fixed: what the plan is made of besides, which is stored as ``field``.
+    """
+
+    kind: ClassVar[str]
+    field: ClassVar[str]
     limits: tuple[float, float]
 
+    def __init__(self, epsilon: float, delta: float, fixed: Any) -> None:
+        self.epsilon, self.delta, self.fixed = epsilon, delta, fixed
+
+    @abstractmethod
     def cost(self, one: Round) -> tuple[float, float]:
         """Amount and additive delta of a round, from above; infinite if it has none."""
 
+    @abstractmethod
     def spent(self, amount: float, slack: float) -> float:
         """Epsilon, at the plan's delta, of sums within the limits, nats."""
 
     def to_dict(self) -> dict[str, Any]:
         """What was fixed, in plain JSON types, from which `read_plan` makes the plan again."""
+        fixed = self.fixed.to_dict() if isinstance(self.fixed, Round) else self.fixed
+        return {"kind": self.kind, self.field: fixed}
 
 
 def allowed(plan: Plan, one: Round) -> int:
     """How many rounds like this one alone the limits allow."""
-    amount, slack = plan.cost(one)
-    counts = [
-        limit / part for limit, part in zip(plan.limits, (amount, slack), strict=True) if part > 0.0
-    ]
+    parts = zip(plan.limits, plan.cost(one), strict=True)
+    counts = [limit / part for limit, part in parts if part > 0.0]
     found = min(counts, default=math.inf)
     return 0 if math.isnan(found) else int(min(found * (1.0 - ROUNDING), 1e15))
 
 
-class RenyiPlan:
-    """Log moments at one Rényi order."""
+class RenyiPlan(Plan):
+    """Log moments at one Rényi order; stored is t, the order less 1, which it would round."""
 
-    kind = "renyi"
+    kind, field = "renyi", "excess"
 
     def __init__(self, epsilon: float, delta: float, t: float) -> None:
-        self.epsilon, self.delta, self.t = epsilon, delta, t
+        super().__init__(epsilon, delta, t)
         without = epsilon_of(0.0, t, delta)
         limit = t * (epsilon - without)
         limit -= ROUNDING * (t * (epsilon + abs(without)) + abs(limit))
@@ -112,31 +124,26 @@ class RenyiPlan:
 
         return cls(epsilon, delta, max((fits(t), t) for t in _ORDERS.tolist())[1])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Kind, and the order less 1, which the order itself would round."""
-        return {"kind": self.kind, "excess": self.t}
-
     def cost(self, one: Round) -> tuple[float, float]:
         """Log moment of a round at the order, from above."""
-        return log_moment_cost(one, self.t), 0.0
+        return log_moment_cost(one, self.fixed), 0.0
 
     def spent(self, amount: float, slack: float) -> float:
         """Epsilon at delta of a sum of log moments."""
-        found = epsilon_of(amount, self.t, self.delta)
+        found = epsilon_of(amount, self.fixed, self.delta)
         return min(max(found + ROUNDING * (1.0 + abs(found)), 0.0), self.epsilon)
 
 
-class GaussianPlan:
+class GaussianPlan(Plan):
     """Squared mu of Gaussian mechanisms, with a share of delta for what they leave out."""
 
-    kind = "gaussian"
+    kind, field = "gaussian", "share"
 
     def __init__(self, epsilon: float, delta: float, share: float) -> None:
-        self.epsilon, self.delta, self.share = epsilon, delta, share
+        super().__init__(epsilon, delta, share)
         left = share * delta
         most = largest_mu(epsilon, delta - left) ** 2 * (1.0 - ROUNDING)
         self.limits = (most, left * (1.0 - ROUNDING))
-        self._known: dict[Round, tuple[float, float]] = {}
 
     @classmethod
     def of(cls, epsilon: float, delta: float, planned: Round) -> GaussianPlan:
@@ -144,28 +151,22 @@ class GaussianPlan:
         plans = [cls(epsilon, delta, share) for share in _SHARES]
         return max(plans, key=lambda plan: allowed(plan, planned))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Kind, and the share of delta for what rounds leave out."""
-        return {"kind": self.kind, "share": self.share}
-
     def cost(self, one: Round) -> tuple[float, float]:
         """Squared mu of a round and what it leaves out, in balance between both limits."""
-        if one not in self._known:
-            most, left = self.limits
-            if most <= 0.0:
-                return math.inf, 0.0
-            slack, best = left / 1000.0, (math.inf, 0.0)
-            for _ in range(4):
-                mu, out = gaussian_cost(one, slack)
-                found = (mu * mu * (1.0 + ROUNDING), out)
-                if max(found[0] / most, out / left) < max(best[0] / most, best[1] / left):
-                    best = found
-                if not math.isfinite(mu):
-                    slack = min(10.0 * slack, left)
-                    continue
+        most, left = self.limits
+        if most <= 0.0:
+            return math.inf, 0.0
+        slack, best = left / 1000.0, (math.inf, 0.0)
+        for _ in range(4):
+            mu, out = gaussian_cost(one, slack)
+            found = (mu * mu * (1.0 + ROUNDING), out)
+            if max(found[0] / most, out / left) < max(best[0] / most, best[1] / left):
+                best = found
+            if math.isfinite(mu):
                 slack = left * min(max(found[0] / most, 1e-12), 1.0)
-            self._known[one] = best
-        return self._known[one]
+            else:
+                slack = min(10.0 * slack, left)
+        return best
 
     def spent(self, amount: float, slack: float) -> float:
         """Epsilon at delta of the Gaussian mechanism of a sum of squared mu."""
@@ -173,13 +174,13 @@ class GaussianPlan:
         return min(found, self.epsilon)
 
 
-class UnitPlan:
+class UnitPlan(Plan):
     """Numbers of rounds of one kind, with the rest of delta for what other rounds leave out."""
 
-    kind = "unit"
+    kind, field = "unit", "unit"
 
     def __init__(self, epsilon: float, delta: float, unit: Round) -> None:
-        self.epsilon, self.delta, self.unit = epsilon, delta, unit
+        super().__init__(epsilon, delta, unit)
         most, once = 0, certified_at([(unit, 1)], 1e-3, epsilon=epsilon)[0]
         if epsilon > 0.0 and once.upper <= delta:
             most = int(max_rounds(unit, target_epsilon=epsilon, delta=delta))
@@ -189,19 +190,15 @@ class UnitPlan:
             left = max(delta - used, 0.0) * (1.0 - ROUNDING)
         self.limits = (most + 0.5, left)  # sums of whole numbers are exact, but raised
 
-    def to_dict(self) -> dict[str, Any]:
-        """Kind and unit."""
-        return {"kind": self.kind, "unit": self.unit.to_dict()}
-
     def cost(self, one: Round) -> tuple[float, float]:
         """Number of units of a round and what they leave out."""
-        if one == self.unit:
+        if one == self.fixed:
             return 1.0, 0.0
         most, left = self.limits
         slack = left / max(most, 1.0)
-        if most < 1.0 or slack <= 0.0 or one.adjacency is not self.unit.adjacency:
+        if most < 1.0 or slack <= 0.0 or one.adjacency is not self.fixed.adjacency:
             return math.inf, 0.0
-        count = unit_cost(one, self.unit, int(most), slack)
+        count = unit_cost(one, self.fixed, int(most), slack)
         return (math.inf, 0.0) if count is None else (float(count), slack)
 
     def spent(self, amount: float, slack: float) -> float:
@@ -209,7 +206,7 @@ class UnitPlan:
         count = round(amount)
         if count == 0:
             return 0.0
-        found = certified_at([(self.unit, count)], 1e-3, delta=self.delta - slack)[0]
+        found = certified_at([(self.fixed, count)], 1e-3, delta=self.delta - slack)[0]
         return min(found.upper, self.epsilon)
 
 
@@ -225,12 +222,10 @@ def best_plan(epsilon: float, delta: float, kind: str, planned: Round, unit: Rou
         return RenyiPlan.of(epsilon, delta, planned)
     if kind == "gaussian":
         return GaussianPlan.of(epsilon, delta, planned)
+    in_units = UnitPlan(epsilon, delta, planned if unit is None else unit)
     if kind == "unit":
-        return UnitPlan(epsilon, delta, planned if unit is None else unit)
-    plans: list[Plan] = [
-        GaussianPlan.of(epsilon, delta, planned),
-        UnitPlan(epsilon, delta, planned if unit is None else unit),
-    ]
+        return in_units
+    plans: list[Plan] = [GaussianPlan.of(epsilon, delta, planned), in_units]
     if unit is None:
         with suppress(ValueError):  # no finite Rényi divergence is known
             plans.append(RenyiPlan.of(epsilon, delta, planned))
@@ -243,7 +238,7 @@ def read_plan(state: Any, epsilon: float, delta: float) -> Plan:
     Raises:
         ValueError: it is of no kind that is known, or a field is out of range.
     """
-    fields = {"renyi": "excess", "gaussian": "share", "unit": "unit"}
+    fields = {plan.kind: plan.field for plan in (RenyiPlan, GaussianPlan, UnitPlan)}
     stored: dict[str, Any] = validate.instance(dict, plan=state)
     kind = validate.choice(tuple(fields), kind=stored.get("kind"))
     if set(stored) != {"kind", fields[kind]}:

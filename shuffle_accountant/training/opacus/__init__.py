@@ -32,16 +32,18 @@ Importing this module registers "allocation" and "shuffle" with
 from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant
-from shuffle_accountant.training.opacus.batches.engine import AllocationPrivacyEngine
-from shuffle_accountant.training.opacus.batches.optimizer import DealtOptimizer
-from shuffle_accountant.training.opacus.batches.sampler import AllocationSampler, ShuffledSampler
+from shuffle_accountant.training.opacus.batches import AllocationPrivacyEngine, DealtOptimizer
+from shuffle_accountant.training.opacus.deals import (
+    AllocationAccountant,
+    AllocationSampler,
+    ShuffledSampler,
+)
 from shuffle_accountant.training.opacus.loops import lightning_callback, trainer_callback
-from shuffle_accountant.training.opacus.messages.engine import ShufflePrivacyEngine
-from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus.messages.optimizer import (
+from shuffle_accountant.training.opacus.messages import (
     ShuffleAccountant,
+    ShuffleDataLoader,
     ShuffleOptimizer,
+    ShufflePrivacyEngine,
 )
 
 __all__ = [

@@ -19,8 +19,6 @@ from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
 from shuffle_accountant.training.store import Receipt
 
-__all__ = ["CertifiedAccountant"]
-
 SCHEMA = 2
 _FIELDS = ("schema", "mechanism", "history")
 # by schema: the first knew no names of runs, and had no digest
@@ -38,10 +36,9 @@ class CertifiedAccountant(IAccountant):
 
     name: ClassVar[str]
     engine: ClassVar[str]
+    # names of the fields of an entry that is written, and of those that it may have besides
     fields: ClassVar[tuple[str, ...]]
-    """Names of the fields of an entry that is written."""
     optional: ClassVar[frozenset[str]] = frozenset()
-    """Names of fields that an entry may have besides."""
 
     def __init__(self) -> None:
         super().__init__()
