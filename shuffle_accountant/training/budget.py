@@ -145,15 +145,17 @@ class CohortBudget:
             else:
                 self._left[place] -= count
 
+    def _place(self, round: ShuffleRound) -> int:
+        """Index behind the grants of no more users than a round has."""
+        return bisect_right(self._granted, round.plain_users, key=lambda one: one.plain_users)
+
     def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
         """Index of the grants that ``count`` rounds may use up, or None.
 
         They are of the most users, no more than the round's, of which ``count`` are left; None if
         these do not dominate the round.
         """
-        place = (
-            bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users) - 1
-        )
+        place = self._place(round) - 1
         while place >= 0 and self._left[place] < count:
             place -= 1
         return place if place >= 0 and _dominates(self._granted[place], round) else None
@@ -177,7 +179,10 @@ class CohortBudget:
                 fits = ahead
                 self._granted = [grant for grant, _ in grants]
                 self._left = [number for _, number in grants]
-                self._add(round, count)
+                # and those that were asked about, until they are recorded
+                place = self._place(round)
+                self._granted.insert(place, round)
+                self._left.insert(place, count)
                 if not few:
                     break
                 ahead = min(4 * ahead, (ahead + fails) // 2)
@@ -186,12 +191,6 @@ class CohortBudget:
                 # between what fits and what does not, by linear interpolation
                 line = int(_SHARE * ahead * room / (found - upper))
                 ahead = min(line, fails - 1)
-
-    def _add(self, round: ShuffleRound, count: int) -> None:
-        """Add a grant for the rounds that were asked about, until they are recorded."""
-        place = bisect_right(self._granted, round.plain_users, key=lambda grant: grant.plain_users)
-        self._granted.insert(place, round)
-        self._left.insert(place, count)
 
     def _upper(self, protocol: Protocol) -> float:
         accountant = FourierAccountant(tolerance=self._aim).compose(protocol)

@@ -34,6 +34,7 @@ __all__ = ["Odometer"]
 _LIMITS, _FACTOR = 64, 1.42
 # Part of a limit's delta that is kept for additive deltas, and that of one round in it.
 _SHARE, _EACH = 0.1, 1e-7
+_NAME = "Gaussian odometer"
 
 
 class Odometer:
@@ -73,9 +74,7 @@ class Odometer:
         """Epsilon of all rounds so far: from 0 to an upper end, infinite beyond the limits."""
         with self._lock:
             if not self._steps:
-                return Bracket(
-                    lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction="Gaussian odometer"
-                )
+                return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=_NAME)
             return self._reading()
 
     def step(self, round: Round, count: int = 1) -> Bracket:
@@ -89,9 +88,7 @@ class Odometer:
             ValueError: it is of another adjacency than those before, or the count is out of range.
         """
         with self._lock:
-            cost = self._costs.get(round)
-            if cost is None:
-                cost = self._cost(round)
+            cost = self._costs.get(round) or self._cost(round)
             if count != 1:
                 count = validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)
             if count == 0:  # an infinite cost none of which is paid
@@ -130,7 +127,7 @@ class Odometer:
                 lower=0.0,
                 upper=upper,
                 ledger=ErrorLedger(method="sum"),
-                reduction="Gaussian odometer",
+                reduction=_NAME,
                 adjacency=self._adjacency,
                 conditions=lambda: conditions_of(tuple(self._costs)),
             )
