@@ -48,15 +48,9 @@ class BudgetExceeded(RuntimeError):
 class BudgetCache:
     """Cache of the number of equal rounds known to fit a budget, and of a number known not to.
 
-    A question that is open takes one bracket ahead of it, four times as far each time that
-    fits and half as far else, and if that does not decide, one at it. A loop that asks at each of T
-    steps computes of the order of log T brackets; all other questions are comparisons.
-
-    Args:
-        round: what happens in each round.
-        epsilon: nats; the certified upper end must be at most this.
-        delta: in (0, 1).
-        tolerance: relative width of the brackets.
+    A question that is open takes one bracket ahead of it, four times as far each time that fits and
+    half as far else, and if that does not decide, one at it. A loop that asks at each of T steps
+    computes of the order of log T brackets; all other questions are comparisons.
     """
 
     def __init__(self, round: Round, epsilon: float, delta: float, tolerance: float) -> None:
@@ -96,13 +90,7 @@ def budget_cache(round: Round, epsilon: float, delta: float, tolerance: float) -
 
 
 class CohortBudget:
-    """Budget of differing shuffle rounds, with grants: further rounds that are known to fit.
-
-    Args:
-        epsilon: nats; the certified upper end must be at most this.
-        delta: in (0, 1).
-        tolerance: relative width of the brackets.
-    """
+    """Budget of differing shuffle rounds, with grants: further rounds that are known to fit."""
 
     def __init__(self, epsilon: float, delta: float, tolerance: float) -> None:
         self._epsilon, self._delta, self._tolerance = epsilon, delta, tolerance
@@ -114,13 +102,7 @@ class CohortBudget:
         self._lock = threading.Lock()
 
     def exceeded_by(self, spent: Callable[[], Protocol], round: ShuffleRound, count: int) -> bool:
-        """Whether ``count`` further rounds, after all that is recorded, do not fit.
-
-        Args:
-            spent: gives everything recorded so far; called if a bracket is needed.
-            round: what would happen next.
-            count: how often, >= 1.
-        """
+        """Whether ``count`` >= 1 further rounds, after all that ``spent`` gives, do not fit."""
         with self._lock:
             if self._grant_for(round, count) is not None:
                 return False
@@ -150,10 +132,9 @@ class CohortBudget:
         return bisect_right(self._granted, round.plain_users, key=lambda one: one.plain_users)
 
     def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
-        """Index of the grants that ``count`` rounds may use up, or None.
+        """Index of the grants of the most users, no more than the round's, with ``count`` left.
 
-        They are of the most users, no more than the round's, of which ``count`` are left; None if
-        these do not dominate the round.
+        None if these do not dominate the round.
         """
         place = self._place(round) - 1
         while place >= 0 and self._left[place] < count:

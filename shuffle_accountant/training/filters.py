@@ -57,14 +57,8 @@ _MOST_PEOPLE = 10**9
 class FilterBudget:
     """A target, and the plan of it: made when a round is known to plan with, and never changed.
 
-    Args:
-        epsilon: nats, finite, >= 0.
-        delta: in (0, 1).
-        kind: of the plan, one of `KINDS`.
-        unit: the round that others are paid in, or None.
-        order: Rényi order > 1, or None.
-        planned: a typical round, or None.
-        plan: what `Plan.to_dict` says of one that was made before; None makes it anew.
+    The arguments are those of `PrivacyFilter`; ``plan`` is the `Plan.to_dict` of one that was made
+    before, and None makes it anew.
     """
 
     def __init__(
@@ -134,11 +128,7 @@ class FilterBudget:
 
     @classmethod
     def from_dict(cls, config: dict[str, Any]) -> Self:
-        """The budget of `to_dict`, with the same plan.
-
-        Raises:
-            ValueError: fields are missing or unknown, or one is out of range.
-        """
+        """The budget of `to_dict`, with the same plan."""
         if set(config) != set(_CONFIG):
             raise ValueError(f"configuration must have fields {sorted(_CONFIG)}")
         rounds = {

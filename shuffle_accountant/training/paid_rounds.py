@@ -82,10 +82,6 @@ _LARGEST = 100.0
 def log_moment_cost(round: Round, t: float) -> float:
     """Upper end of the log moment ``t D_(1 + t)`` of a round, the worse direction, nats, finite.
 
-    Args:
-        round: what would happen.
-        t: excess order, finite, > 0.
-
     Raises:
         OutsideValidityError: no finite Rényi divergence is known for it.
     """
@@ -204,13 +200,9 @@ def _covered(
 
 @lru_cache(maxsize=1024)
 def unit_cost(one: Round, unit: Round, most: int, slack: float) -> int | None:
-    """The fewest units that a round is no worse than up to an additive delta; None if above most.
+    """The fewest units, of the same adjacency, that a round is no worse than; None if above most.
 
-    Args:
-        one: the round.
-        unit: the round it is paid in, of the same adjacency.
-        most: largest number of units of interest, >= 1.
-        slack: the additive delta, > 0.
+    The slack is an additive delta > 0.
     """
     if one == unit:
         return 1
@@ -269,15 +261,10 @@ def _mu_of(distance: float) -> float:
 
 
 def worst_gap(epsilons: Array, deltas: Array, mu: float) -> float:
-    """Upper bound of ``h(alpha) - H_alpha(mu)`` for all ``alpha >= 1``.
+    """Upper bound of ``h(alpha) - H_alpha(mu)`` for all ``alpha >= 1``, of upper ends of h.
 
     Between two points h is below its chord, and the Gaussian profile above both tangents; beyond
-    the last, h is no more than there.
-
-    Args:
-        epsilons: ascending from 0, shape (m,).
-        deltas: upper ends of h there, shape (m,).
-        mu: of the Gaussian mechanism, > 0.
+    the last, h is no more than there. The epsilons ascend from 0, shape (m,) as the deltas.
     """
     from scipy.special import log_ndtr
 
@@ -306,12 +293,7 @@ def worst_gap(epsilons: Array, deltas: Array, mu: float) -> float:
 def gaussian_cost(one: Round, slack: float) -> tuple[float, float]:
     """The mu of a round up to an additive delta of at most ``slack``, and that delta.
 
-    Args:
-        one: the round.
-        slack: in (0, 1).
-
-    Returns:
-        ``(mu, delta)``; mu is infinite if there is none up to 100.
+    Mu is infinite if there is none up to 100.
     """
     epsilons, deltas = _points(one, 0.5 * slack)
     if deltas[-1] > slack:

@@ -62,10 +62,7 @@ _SHARES = (1e-3, 0.03, 0.3, 0.6, 0.9)
 class Plan(ABC):
     """Amounts and additive deltas of rounds, with the most that they may sum to.
 
-    Args:
-        epsilon: nats, finite, >= 0.
-        delta: in (0, 1).
-        fixed: what the plan is made of besides, which is stored as ``field``.
+    What is fixed besides epsilon (nats) and delta is stored as ``field``.
     """
 
     kind: ClassVar[str]
@@ -214,9 +211,6 @@ def best_plan(epsilon: float, delta: float, kind: str, planned: Round, unit: Rou
     """The plan of a kind, or of the kind that allows most rounds like the planned one.
 
     Between kinds that allow as many, Gaussian plans come first: their amounts are no whole numbers.
-
-    Raises:
-        ValueError: the kind has no finite cost for the planned round.
     """
     if kind == "renyi":
         return RenyiPlan.of(epsilon, delta, planned)
@@ -233,11 +227,7 @@ def best_plan(epsilon: float, delta: float, kind: str, planned: Round, unit: Rou
 
 
 def read_plan(state: Any, epsilon: float, delta: float) -> Plan:
-    """The plan of a target whose `to_dict` was stored.
-
-    Raises:
-        ValueError: it is of no kind that is known, or a field is out of range.
-    """
+    """The plan of a target whose `to_dict` was stored."""
     fields = {plan.kind: plan.field for plan in (RenyiPlan, GaussianPlan, UnitPlan)}
     stored: dict[str, Any] = validate.instance(dict, plan=state)
     kind = validate.choice(tuple(fields), kind=stored.get("kind"))

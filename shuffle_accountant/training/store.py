@@ -135,16 +135,7 @@ class FilterEntry:
 
 
 class LedgerStore(Generic[E]):
-    """Access to one ledger, or one filter, in a database.
-
-    Args:
-        url: of the database, as SQLAlchemy has them.
-        name: of the ledger, 1 to 200 characters.
-        entry: class of the log's entries.
-
-    Raises:
-        StorageError: the database cannot be opened.
-    """
+    """Access to one ledger, or one filter, in a database whose url is as SQLAlchemy has them."""
 
     def __init__(self, url: str, name: str, entry: type[E]) -> None:
         self.url = storable(url=url)
@@ -207,27 +198,16 @@ class LedgerStore(Generic[E]):
             )
 
     def entries(self, after: Receipt) -> tuple[list[E], Receipt]:
-        """The entries behind a place of the log, checked, and where the log ends now.
-
-        Raises:
-            ValueError: the log does not fit its digests, or ends before that place.
-            StorageError: the database cannot be read.
-        """
+        """The entries behind a place of the log, checked, and where the log ends now."""
         return self._retried(lambda connection: self._read(connection, after))
 
     def append(
         self, entry: E, after: Receipt, check: Callable[[list[E], Receipt], None]
     ) -> Receipt:
-        """Append an entry in a transaction that no other writer gets into; it is then on disk.
+        """Append an entry, behind those that ``check`` accepts; the log's new end, on disk.
 
-        Args:
-            entry: what is appended.
-            after: a place of the log.
-            check: given the entries behind that place and the log's end; what it raises leaves the
-                log as it is.
-
-        Returns:
-            The log's new end.
+        No other writer gets into the transaction. What ``check`` raises, given the entries after a
+        place and the log's end, leaves the log as it is.
         """
 
         def begin() -> tuple[Connection, Any, Receipt]:
@@ -493,13 +473,9 @@ class Kept(ABC, Generic[E, R]):
         least: Receipt | None,
         agree: Callable[[Self], None],
     ) -> Self:
-        """What is kept in a database, made there if it is new and a configuration is given.
+        """What is kept in a database, made there if it is new, asked for, and no receipt given.
 
-        Args:
-            store: the database.
-            asked: the configuration of a new one.
-            least: a receipt that must be there; nothing new is made then.
-            agree: refuses what is another than asked for.
+        ``agree`` refuses what is another than asked for.
         """
         config, entries, end = store.open(asked if least is None else None)
         try:

@@ -39,13 +39,7 @@ _PATIENCE = 600.0
 
 
 class PrivateStrategy(Strategy):
-    """A strategy around another one, which sees one reply of weight 1: the private aggregate.
-
-    Args:
-        strategy: makes the next model of the aggregate, such as FedAvg, FedAdam, FedAvgM.
-        evaluate: whether clients evaluate. Their losses are *not* protected, so they do not, unless
-            one asks for it.
-    """
+    """A strategy around another one, which sees one reply of weight 1: the private aggregate."""
 
     def __init__(self, strategy: Any, *, evaluate: bool) -> None:
         self.strategy = validate.instance(Strategy, strategy=strategy)

@@ -92,13 +92,7 @@ class CertifiedAccountant(IAccountant):
         return FourierAccountant(**options).compose(self.protocol).delta(epsilon=epsilon)
 
     def would_exceed(self, round: Round, *, epsilon: float, delta: float) -> bool:
-        """Whether one more round would bring the certified upper end above ``epsilon``.
-
-        Args:
-            round: the one more.
-            epsilon: nats, finite, >= 0.
-            delta: in (0, 1).
-        """
+        """Whether one more round would bring the certified upper end above ``epsilon`` (nats)."""
         round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
         epsilon = validate.finite_nonnegative(epsilon=epsilon)
         delta = validate.open_unit(delta=delta)
@@ -125,8 +119,7 @@ class CertifiedAccountant(IAccountant):
     def state_dict(self, destination: Any = None) -> Any:
         """Everything needed to go on elsewhere, in plain JSON types, with a digest of it.
 
-        Args:
-            destination: a mapping to put it in; a new dictionary if left out.
+        It is put in ``destination``, a mapping, or in a new dictionary.
         """
         destination = {} if destination is None else destination
         history = [self.written(entry) for entry in self.history]

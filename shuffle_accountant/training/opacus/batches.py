@@ -64,8 +64,7 @@ class DealtSteps:
         sampler: deals their records.
         budget: epsilon (nats) and delta, or None.
         records_per_user: most records that one user owns, or None if the unit is one record.
-        schedule: noise multipliers, one for each step of a deal, or None if the optimizer's own is
-            used.
+        schedule: noise multipliers of a deal's steps, or None if the optimizer's own is used.
     """
 
     def __init__(
@@ -82,11 +81,7 @@ class DealtSteps:
         self._last = None if schedule is None else schedule[0]
 
     def noise_multiplier(self, own: float) -> float:
-        """That of the next step, where the optimizer has ``own``.
-
-        Raises:
-            ValueError: there is a schedule, and the optimizer's own is not the last one of it.
-        """
+        """That of the next step; refuses ``own``, the optimizer's, if a schedule has another."""
         if self._schedule is None:
             return own
         if own != self._last:
@@ -143,8 +138,7 @@ class DealtSteps:
     def _allowed(self, deal: Deal) -> int:
         """Number of steps of this deal that fit the budget; fewer are post-processing of more.
 
-        That depends on the noise and on numbers of steps alone, never on the data: a run may stop
-        there and pay for the steps it made.
+        It never depends on the data: a run may stop there and pay for the steps it made.
         """
         if self._budget is None or self._fits(deal, len(deal), self._budget):
             return len(deal)

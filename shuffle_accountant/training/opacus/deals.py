@@ -40,16 +40,11 @@ MOST_STEPS = 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class DealtEpoch:
-    """The steps of one deal that have been released, in [1, steps].
+    """The released ones of the steps of one deal.
 
-    Args:
-        sampling: "allocation" or "shuffle".
-        noise_multiplier: deviation of the noise over the largest norm, finite, > 0, of all steps;
-            or one for each step, of an allocation.
-        steps: of the whole deal.
-        released: number of steps that were made.
-        records_per_user: most records that one user owns, if the unit of privacy is a user; None if
-            it is one record, as for "shuffle".
+    The noise multiplier is that of all steps, or of an allocation one for each.
+    ``records_per_user`` is the most records that one user owns, if the unit of privacy is a user,
+    and None if it is one record, as for "shuffle".
     """
 
     sampling: str
@@ -91,12 +86,7 @@ class DealtEpoch:
 def noise_multipliers(
     given: float | Sequence[float], steps: int, sampling: str
 ) -> float | tuple[float, ...]:
-    """The noise multiplier of all steps of a deal, or those of each of them.
-
-    Raises:
-        ValueError: one is not finite and > 0, there are more or fewer than steps, or the steps of
-            shuffled batches have different ones.
-    """
+    """The noise multiplier, finite and > 0, of all steps of a deal, or of an allocation's each."""
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
         return validate.positive(noise_multiplier=given)
     each = tuple(validate.positive(noise_multiplier=one) for one in given)
@@ -217,27 +207,16 @@ register_accountant(AllocationAccountant.mechanism(), AllocationAccountant, forc
 
 @dataclass(eq=False)
 class Deal:
-    """The assignment of records to the steps of one epoch; it must stay secret.
+    """The assignment of records to the steps of one epoch; it must stay secret."""
 
-    Attributes:
-        order: records, step by step.
-        sizes: number of records of each step.
-        released: steps that were made already.
-        noise_multiplier: of these steps, or of each step of the deal, or None.
-        yielded: steps whose batches were handed out.
-        live: whether an iterator hands them out.
-        ended: whether that iterator went to the end.
-        allowed: steps that the budget allows, or None if that is not known yet.
-    """
-
-    order: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    released: int = 0
-    noise_multiplier: float | tuple[float, ...] | None = None
-    yielded: int = field(init=False)
-    live: bool = False
-    ended: bool = False
-    allowed: int | None = None
+    order: NDArray[np.int64]  # records, step by step
+    sizes: NDArray[np.int64]  # number of records of each step
+    released: int = 0  # steps that were made already
+    noise_multiplier: float | tuple[float, ...] | None = None  # of these, or of each step
+    yielded: int = field(init=False)  # steps whose batches were handed out
+    live: bool = False  # whether an iterator hands them out
+    ended: bool = False  # whether that iterator went to the end
+    allowed: int | None = None  # steps that the budget allows, or None if that is not known yet
 
     def __post_init__(self) -> None:
         self.yielded = self.released
@@ -435,7 +414,7 @@ def kept_records(user_ids: Any, most: int | None, records: int) -> tuple[NDArray
     """The records that are dealt, increasing, and how many of them one user owns at most.
 
     Args:
-        user_ids: who owns each record of the dataset, whole numbers or texts, shape (records,).
+        user_ids: who owns each of the ``records``, whole numbers or texts.
         most: records of each user that are kept, the first ones in the dataset; None for all.
         records: how many the dataset has.
     """

@@ -66,14 +66,7 @@ class Trace:
 
 @dataclass(eq=False)
 class Draw:
-    """A batch that was handed out.
-
-    Attributes:
-        trace: of the loader that handed it out.
-        of_pass: in which pass.
-        users: how many.
-        used: whether a step has used it.
-    """
+    """A batch of some users that a loader, with its trace, handed out in a pass."""
 
     trace: Trace
     of_pass: Pass
@@ -86,11 +79,7 @@ class Draw:
 
 
 class DrawnTensor(torch.Tensor):
-    """A tensor that remembers the draws it was computed from, and hands them on.
-
-    Attributes:
-        draws: one of them, or two if there are more.
-    """
+    """A tensor that remembers one draw it was computed from, or two of more, and hands them on."""
 
     draws: frozenset[Draw] = frozenset()
 
@@ -122,12 +111,7 @@ class DrawnTensor(torch.Tensor):
 
 
 def tagged(batch: Any, draw: Draw) -> Any:
-    """The batch with tensors that remember the draw.
-
-    Args:
-        batch: a tensor, or mappings and sequences of them. Anything else stays as it is.
-        draw: where it comes from.
-    """
+    """The batch (of `mapped`) with tensors that remember the draw."""
     draws = frozenset((draw,))
     return mapped(lambda tensor: _remember(_as(DrawnTensor, tensor), draws), batch)
 
@@ -162,9 +146,7 @@ def _draws(values: Any) -> frozenset[Draw]:
 def mapped(change: Callable[[Any], Any], values: Any) -> Any:
     """The same structure with every tensor changed; a structure without changes is left alone.
 
-    Args:
-        change: called with every tensor.
-        values: a tensor, or mappings and sequences of them. Anything else stays as it is.
+    It is a tensor, or mappings and sequences of them; anything else stays as it is.
     """
     if isinstance(values, torch.Tensor):
         return change(values)

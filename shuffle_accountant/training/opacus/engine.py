@@ -138,11 +138,7 @@ class CertifiedEngine(PrivacyEngine):
 
     @abstractmethod
     def _compared(self, saved: Any, checkpoint: dict[str, Any]) -> Callable[[], None]:
-        """What is to be done once a checkpoint is loaded, which has this accounting.
-
-        Raises:
-            ValueError: a checkpoint of another configuration.
-        """
+        """What is to be done once a checkpoint with this accounting is loaded, if it fits."""
 
     def _check(self, optimizer: Any, loss_reduction: str, grad_sample_mode: str) -> None:
         """Refuse what neither engine covers.
@@ -181,12 +177,7 @@ def checked_budget(
 
 
 def require_one_process(module: Any, inside: bool = False) -> None:
-    """Refuse modules whose gradients other processes expect to be reduced with theirs.
-
-    Args:
-        module: the module.
-        inside: whether only its parts are looked at.
-    """
+    """Refuse modules, or parts of one, whose gradients other processes expect to be reduced."""
     for part in module.modules():
         if inside and part is module:
             continue

@@ -221,9 +221,7 @@ class Steps:
     def allow(self, users: int, whole: bool) -> Draw:
         """The draw of a step's users; refuses a step that no theorem, or no budget, covers.
 
-        Args:
-            users: number of per-user gradients of the step.
-            whole: whether they are the batch, or with those of the steps before the last part.
+        ``whole`` says that they are the batch, or with those of the steps before its last part.
         """
         draw = self._one_draw()
         if draw.used:

@@ -79,12 +79,7 @@ def refuse_scaling(optimizer: Any) -> None:
 
 
 def require_samples(optimizer: Any, parameters: int) -> list[torch.Tensor]:
-    """The per-sample gradients of all parameters, from one backward pass.
-
-    Args:
-        optimizer: one of Opacus'.
-        parameters: how many parameters were trainable when it was made.
-    """
+    """The per-sample gradients of all parameters, as many as at first, from one backward pass."""
     held = optimizer.params
     if len(held) != parameters:
         raise ValueError(
@@ -132,14 +127,11 @@ class PrivateOptimizer:
     """Number of parameters that were trainable when it was made."""
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Put private gradients in the place of those at hand, if the step may be made.
-
-        Returns:
-            Whether the batch was whole, so that a step follows.
+        """Put private gradients in the place of those at hand; whether a step follows.
 
         Raises:
-            ValueError: not one whole batch of the private loader that may be used, or a scaled
-                loss; nothing is recorded, no parameter changes.
+            ValueError: not one whole batch of the private loader that may be used, or a loss that
+                is scaled; nothing is recorded, no parameter changes.
             BudgetExceeded: likewise, when the engine's budget does not allow the step.
         """
         queue = self._opacus._step_skip_queue
