@@ -230,12 +230,9 @@ class PrivacyFilter(Kept[FilterEntry, Round]):
         Args:
             url: of the database, as for `ShuffleLedger.open`; ledgers may be in it too.
             name: of the filter, 1 to 200 characters; a ledger of that name is another thing.
-            epsilon: nats, finite, >= 0. It and the arguments after it make a new filter; of one
-                that is there already they must be the same, or all be left out.
-            delta: in (0, 1).
-            kind: as for the class, and so are ``unit``, ``order`` and ``planned``.
-            unit: the round that others are paid in.
-            order: Rényi order lambda, finite, > 1.
+            epsilon: nats, finite, >= 0. It and ``delta``, ``kind``, ``unit``, ``order`` and
+                ``planned``, as for the class, make a new filter; of one that is there already they
+                must be the same, or all be left out.
             planned: a typical round. A new filter needs it, ``order``, or kind "unit" and ``unit``.
             at_least: a receipt of an earlier `step`, or its text. A filter that does not have that
                 entry, as one from an older backup, is refused; no new one is made.
@@ -311,11 +308,7 @@ class PrivacyFilter(Kept[FilterEntry, Round]):
             return self._budget.plan.spent(*self._spent)
 
     def remaining(self, round: Round) -> int:
-        """How many further rounds like this one `step` would record.
-
-        Raises:
-            ValueError: as `step`.
-        """
+        """How many further rounds like this one `step` would record; errors as `step`."""
         with self._lock:
             self._refresh()
             most = range(1, MAX_ROUNDS - self._recorded + 1)
@@ -333,22 +326,13 @@ class PrivacyFilter(Kept[FilterEntry, Round]):
         return not self.would_exceed(round, count)
 
     def would_exceed(self, round: Round, count: int = 1) -> bool:
-        """Whether `step` would refuse ``count`` further rounds.
-
-        Raises:
-            ValueError: the plan needs a finite Rényi divergence of the round and none is known, it
-                is of another adjacency than those before, or the count is out of range.
-        """
+        """Whether `step` would refuse ``count`` further rounds; errors as `step`."""
         with self._lock:
             self._refresh()
             return self._sum_with(round, count) is None
 
     def step(self, round: Round, count: int = 1) -> Receipt:
-        """Record rounds, before anything of them is released; the receipt of them.
-
-        Args:
-            round: what happens next.
-            count: how often, >= 0.
+        """Record ``count`` >= 0 rounds, before anything of them is released; their receipt.
 
         Raises:
             ValueError: the plan needs a finite Rényi divergence of the round and none is known, it
@@ -449,9 +433,6 @@ class PersonalFilter:
         delta: in (0, 1).
         people: how many there are, numbered from 0.
         kind: as for `PrivacyFilter`, and so are ``unit``, ``order`` and ``planned``.
-        unit: the round that others are paid in.
-        order: Rényi order lambda, finite, > 1.
-        planned: a typical round.
     """
 
     def __init__(
@@ -596,11 +577,7 @@ class Odometer:
             return self._reading()
 
     def step(self, round: Round, count: int = 1) -> Bracket:
-        """Record rounds, before anything of them is released, and return the new reading.
-
-        Args:
-            round: what happens next.
-            count: how often, >= 0.
+        """Record ``count`` >= 0 rounds, before anything of them is released; the new reading.
 
         Raises:
             ValueError: it is of another adjacency than those before, or the count is out of range.

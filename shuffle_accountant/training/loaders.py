@@ -1,7 +1,6 @@
 """What a live PyTorch loader really samples, what that costs, and what others would print for it.
 
-The loader is looked at, never run: its samplers by their classes and their settings. PyTorch and
-Opacus are not imported.
+The loader is looked at, never run: its samplers by the names of their classes, and their settings.
 """
 
 from __future__ import annotations
@@ -40,12 +39,7 @@ class Explanation:
     assumed: Protocol
 
     def bracket(self, *, delta: float, epochs: int = 1) -> Bracket:
-        """Bracket of epsilon of the run as it is.
-
-        Args:
-            delta: in (0, 1).
-            epochs: of the loader, >= 1.
-        """
+        """Bracket of epsilon at ``delta`` in (0, 1) of the run as it is, of >= 1 epochs."""
         return _cost(self.protocol, delta, epochs)
 
     def reported(self, *, delta: float, epochs: int = 1) -> float:
@@ -53,10 +47,6 @@ class Explanation:
 
         They take every batch for a Poisson sample at the rate of batch size over dataset size. This
         is the exact value for that; theirs are above it by their own errors.
-
-        Args:
-            delta: in (0, 1).
-            epochs: of the loader, >= 1.
         """
         return _cost(self.assumed, delta, epochs).upper
 

@@ -12,11 +12,11 @@ event of probability d. A round is then a kernel of a Brownian motion's incremen
 that rounds chosen adaptively whose mu^2 and d sum to no more than B and D reveal no more than
 N(sqrt(B), 1) against N(0, 1), plus D.
 
-*"unit"*: amounts are whole numbers of a fixed round. Let K of it be (epsilon, delta - D)-private. If
-every round's profile, in both orders, is at most that of k units plus d, and the
-rounds' k and d sum to no more than K and D however the rounds are chosen, all of them together are
-(epsilon, delta)-private: each is a kernel of k draws of the unit's pair but for an event of
-probability d. A run of that round alone gets all that a fixed plan allows.
+*"unit"*: amounts are whole numbers of a fixed round. Let K of it be (epsilon, delta - D)-private.
+If every round's profile, in both orders, is at most that of k units plus d, and the rounds' k and d
+sum to no more than K and D however the rounds are chosen, all of them together are (epsilon,
+delta)-private: each is a kernel of k draws of the unit's pair but for an event of probability d. A
+run of that round alone gets all that a fixed plan allows.
 
 *"renyi"*: amounts are log moments of one order; no additive delta (Feldman and Zrnic 2021,
 "Individual privacy accounting via a Rényi filter", Theorem 4.3). For a dominating pair (P, Q) with

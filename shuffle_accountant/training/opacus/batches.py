@@ -80,37 +80,32 @@ class DealtSteps:
         self._records, self._schedule = records_per_user, schedule
         self._last = None if schedule is None else schedule[0]
 
-    def noise_multiplier(self, own: float) -> float:
-        """That of the next step; refuses ``own``, the optimizer's, if a schedule has another."""
-        if self._schedule is None:
-            return own
-        if own != self._last:
+    def allow(self, own: float) -> tuple[float, int]:
+        """Noise multiplier, and records, a secret, of the next step, where the optimizer's is own.
+
+        Refuses what no theorem, or no budget, covers.
+        """
+        schedule = self._schedule
+        if schedule is not None and own != self._last:
             raise ValueError(
                 "noise_multiplier must not be changed where make_private was given one for each "
                 f"step, got {own!r}"
             )
-        return self._schedule[self._at_hand().released]
-
-    def allow(self, noise_multiplier: float) -> int:
-        """Records of a step's batch, a secret; refuses what no theorem, or no budget, covers."""
         deal = self._at_hand()
-        if self._schedule is not None:
-            deal.noise_multiplier = self._schedule
-        elif deal.noise_multiplier is None:
-            deal.noise_multiplier = noise_multiplier
-        elif deal.noise_multiplier != noise_multiplier:
+        if schedule is not None or deal.noise_multiplier is None:
+            deal.noise_multiplier = own if schedule is None else schedule
+        elif deal.noise_multiplier != own:
             raise ValueError(
-                "noise_multiplier must not change in the middle of an epoch, got "
-                f"{noise_multiplier!r} after {deal.noise_multiplier!r} (give make_private a list, "
-                "one for each step)"
+                f"noise_multiplier must not change in the middle of an epoch, got {own!r} after "
+                f"{deal.noise_multiplier!r} (give make_private a list, one for each step)"
             )
         if deal.allowed is None:
             deal.allowed = self._allowed(deal)
         if deal.released >= deal.allowed:
             assert self._budget is not None
             raise self.accountant.exceeded(*self._budget)
-        self._last = noise_multiplier
-        return deal.size
+        self._last = own if schedule is None else schedule[deal.released]
+        return self._last, deal.size
 
     def record(self) -> None:
         """Record the step."""
@@ -181,7 +176,8 @@ class DealtOptimizer(PrivateOptimizer):
         One of them makes the sum not finite, which is quickly seen; then it is made again.
         """
         add: Callable[[], None] = super().clip_and_accumulate
-        held = [_copied(parameter.summed_grad) for parameter in self._opacus.params]
+        sums = [parameter.summed_grad for parameter in self._opacus.params]
+        held = [None if one is None else one.clone() for one in sums]
         add()
         if all(bool(torch.isfinite(p.summed_grad).all()) for p in self._opacus.params):
             return
@@ -192,8 +188,7 @@ class DealtOptimizer(PrivateOptimizer):
         add()
 
     def _released(self, whole: bool, closure: Any) -> bool:
-        noise_multiplier = self._steps.noise_multiplier(self._opacus.noise_multiplier)
-        size = self._steps.allow(noise_multiplier)
+        noise_multiplier, size = self._steps.allow(self._opacus.noise_multiplier)
         self._opacus.noise_multiplier = noise_multiplier
         samples = require_samples(self, self._parameters)
         self._rows += len(samples[0])  # a batch may come in parts
@@ -228,10 +223,6 @@ class DealtOptimizer(PrivateOptimizer):
 def dealt(kind: type) -> type:
     """The class of optimizers like ``kind`` that step by the deal."""
     return type(f"Dealt{kind.__name__}", (DealtOptimizer, kind), {})
-
-
-def _copied(tensor: Any) -> Any:
-    return None if tensor is None else tensor.clone()
 
 
 def _clear_rows(samples: list[Any]) -> None:

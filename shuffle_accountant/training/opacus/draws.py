@@ -18,8 +18,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["Draw", "DrawnTensor", "Pass", "Trace", "mapped", "plain", "tagged"]
-
 # Two are as much too many as any number, and a running sum of losses would gather all.
 _MOST_DRAWS = 2
 
@@ -51,15 +49,10 @@ class Trace:
 
     def _leave(self, module: Any, args: Any, output: Any) -> None:
         """Note these draws as soon as a gradient comes back through the output."""
-        draws, seen = self._entering, []
-
-        def watched(tensor: Any) -> Any:
-            seen.append(tensor)
+        draws, seen = self._entering, tensors(output)
+        for tensor in seen:
             if tensor.grad_fn is not None:
                 tensor.register_hook(lambda gradient: self.draws.update(draws))
-            return tensor
-
-        mapped(watched, output)
         if not seen and torch.is_grad_enabled():  # an object that cannot be looked into
             self.draws.update(draws)
 
@@ -133,14 +126,20 @@ def _remember(tensor: Any, draws: frozenset[Draw]) -> Any:
 
 
 def _draws(values: Any) -> frozenset[Draw]:
-    found: set[Draw] = set()
+    drawn = (tensor for tensor in tensors(values) if isinstance(tensor, DrawnTensor))
+    return frozenset(islice({draw for tensor in drawn for draw in tensor.draws}, _MOST_DRAWS))
 
-    def look(tensor: Any) -> Any:
-        found.update(getattr(tensor, "draws", ()) if isinstance(tensor, DrawnTensor) else ())
+
+def tensors(values: Any) -> list[Any]:
+    """All tensors of a structure, as `mapped` goes through it."""
+    found: list[Any] = []
+
+    def note(tensor: Any) -> Any:
+        found.append(tensor)
         return tensor
 
-    mapped(look, values)
-    return frozenset(islice(found, _MOST_DRAWS))
+    mapped(note, values)
+    return found
 
 
 def mapped(change: Callable[[Any], Any], values: Any) -> Any:

@@ -19,13 +19,11 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.training.opacus.optimizer import refuse_evaluation, require_accounted
 
 # By name: not every version and build of PyTorch and Opacus has all of them.
-_DISTRIBUTED = frozenset(
-    (
-        "DifferentiallyPrivateDistributedDataParallel",
-        "DistributedDataParallel",
-        "FSDPModule",
-        "FullyShardedDataParallel",
-    )
+_DISTRIBUTED = (
+    "DifferentiallyPrivateDistributedDataParallel",
+    "DistributedDataParallel",
+    "FSDPModule",
+    "FullyShardedDataParallel",
 )
 
 
@@ -53,12 +51,9 @@ class CertifiedEngine(PrivacyEngine):
         Args:
             module: as for `make_private`, and so are ``optimizer``, ``data_loader`` and
                 ``max_grad_norm``.
-            optimizer: of the module's parameters.
-            data_loader: of the records.
             target_epsilon: nats, finite, > 0.
             target_delta: in (0, 1).
             epochs: passes over the loader, >= 1; one has ``len(loader)`` steps, not one less.
-            max_grad_norm: Euclidean norm to clip to.
             **options: others of `make_private`.
 
         Raises:
@@ -101,8 +96,8 @@ class CertifiedEngine(PrivacyEngine):
 
         Args:
             path: the file.
-            module: the model, of the same shape.
-            optimizer: the optimizer, if its state was saved.
+            module: of the same shape.
+            optimizer: if its state was saved.
             module_load_dict_kwargs: passed to ``module.load_state_dict``.
             torch_load_kwargs: passed to ``torch.load``; only tensors and plain data are read unless
                 it says otherwise.

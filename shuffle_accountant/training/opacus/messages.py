@@ -243,8 +243,7 @@ class Steps:
 
     def record(self, draw: Draw) -> None:
         """Record the step that uses this draw."""
-        begins = self._begins_round(draw)
-        self.accountant.step(round=self._round, begins_round=begins)
+        self.accountant.step(round=self._round, begins_round=self._begins_round(draw))
         self._begun.add(draw.of_pass)
         draw.used = True
 

@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
-from shuffle_accountant.training.opacus.draws import mapped
+from shuffle_accountant.training.opacus.draws import tensors
 from shuffle_accountant.training.store import Receipt
 
+# The key of the receipt in an optimizer's parameter groups.
 RECEIPT = "privacy_receipt"
-"""The key of the receipt in an optimizer's parameter groups."""
 
 
 def require_accounted(groups: Any, accountant: Any) -> None:
@@ -49,13 +49,9 @@ def refuse_evaluation(module: Any) -> None:
         )
 
     def leave(module: Any, _: Any, output: Any) -> None:
-        def watched(tensor: Any) -> Any:
+        for tensor in () if module.training else tensors(output):
             if tensor.grad_fn is not None:
                 tensor.register_hook(refuse)
-            return tensor
-
-        if not module.training:
-            mapped(watched, output)
 
     if not hasattr(module, "_refuses_evaluation"):
         module._refuses_evaluation = module.register_forward_hook(leave)
@@ -67,11 +63,9 @@ def refuse_scaling(optimizer: Any) -> None:
     A scaler tells so by two attributes, if the optimizer's ``_step_supports_amp_scaling`` is set;
     otherwise it would skip the step as soon as one gradient overflows.
     """
-    marks = [mark for mark in ("grad_scale", "found_inf") if mark in vars(optimizer)]
-    scaled = any(getattr(optimizer, mark) is not None for mark in marks)
-    for mark in marks:
-        delattr(optimizer, mark)
-    if scaled:
+    held = vars(optimizer)
+    marks = [held.pop(mark) for mark in ("grad_scale", "found_inf") if mark in held]
+    if any(mark is not None for mark in marks):
         raise ValueError(
             "a step must be made without a GradScaler (private gradients are clipped, so their "
             "scale is lost, and its checks tell of single users), got its grad_scale"
@@ -117,14 +111,9 @@ class PrivateOptimizer:
     # one user's gradient overflows; it says so by `grad_scale` and `found_inf` instead.
     _step_supports_amp_scaling = True
 
-    accountant: Any
-    """Records the steps."""
-
-    _given: str | None = None
-    """The receipt of its own last step."""
-
-    _parameters: int
-    """Number of parameters that were trainable when it was made."""
+    accountant: Any  # records the steps
+    _given: str | None = None  # the receipt of its own last step
+    _parameters: int  # how many were trainable when it was made
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
         """Put private gradients in the place of those at hand; whether a step follows.
