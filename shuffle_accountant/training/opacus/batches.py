@@ -36,19 +36,17 @@ from shuffle_accountant.training.opacus.deals import (
     refuse_shuffling,
     steps_of,
 )
-from shuffle_accountant.training.opacus.engine import (
+from shuffle_accountant.training.opacus.shared import (
     CertifiedEngine,
+    PrivateOptimizer,
     checked_budget,
+    drop_gradients,
     is_distributed,
     loader_options,
     require_own_parameters,
     require_records,
-    shuffles,
-)
-from shuffle_accountant.training.opacus.optimizer import (
-    PrivateOptimizer,
-    drop_gradients,
     require_samples,
+    shuffles,
 )
 
 # Delta of a shuffle's price where none is given, in units of one over the records.

@@ -30,8 +30,7 @@ from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.training.opacus.accounting import CertifiedAccountant
-from shuffle_accountant.training.opacus.engine import require_plain
+from shuffle_accountant.training.opacus.shared import CertifiedAccountant, require_plain
 
 # Each record in a step of its own, or all records shuffled into batches of one size.
 SAMPLINGS = ("allocation", "shuffle")

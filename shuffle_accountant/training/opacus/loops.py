@@ -16,7 +16,7 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.training.opacus.engine import CertifiedEngine
+from shuffle_accountant.training.opacus.shared import CertifiedEngine
 
 _FILE = "privacy_accountant.json"
 

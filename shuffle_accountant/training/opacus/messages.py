@@ -29,18 +29,19 @@ from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.randomizers.vectors.arrays import as_rows
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.opacus.accounting import CertifiedAccountant
 from shuffle_accountant.training.opacus.draws import Draw, Pass, Trace, tagged
-from shuffle_accountant.training.opacus.engine import (
+from shuffle_accountant.training.opacus.shared import (
+    CertifiedAccountant,
     CertifiedEngine,
+    PrivateOptimizer,
     checked_budget,
     loader_options,
     require_one_process,
     require_plain,
     require_records,
+    require_samples,
     trainable_dimension,
 )
-from shuffle_accountant.training.opacus.optimizer import PrivateOptimizer, require_samples
 from shuffle_accountant.training.sampling import UserBatches, message_sum
 
 
