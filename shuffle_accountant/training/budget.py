@@ -96,8 +96,8 @@ class CohortBudget:
         self._epsilon, self._delta, self._tolerance = epsilon, delta, tolerance
         # far from the budget, wide brackets do
         self._aim = max(min(_WIDE * tolerance, _WIDEST), tolerance)
-        self._granted: list[ShuffleRound] = []  # by their users, increasing
-        self._left: list[int] = []  # of each of them
+        # rounds by their users, increasing, and how many of each are left
+        self._grants: list[tuple[ShuffleRound, int]] = []
         self._cost = 0.0  # of one further round, about, nats
         self._lock = threading.Lock()
 
@@ -123,13 +123,14 @@ class CohortBudget:
         with self._lock:
             place = self._grant_for(round, count)
             if place is None:
-                self._granted, self._left = [], []
+                self._grants = []
             else:
-                self._left[place] -= count
+                grant, left = self._grants[place]
+                self._grants[place] = (grant, left - count)
 
     def _place(self, round: ShuffleRound) -> int:
         """Index behind the grants of no more users than a round has."""
-        return bisect_right(self._granted, round.plain_users, key=lambda one: one.plain_users)
+        return bisect_right(self._grants, round.plain_users, key=lambda one: one[0].plain_users)
 
     def _grant_for(self, round: ShuffleRound, count: int) -> int | None:
         """Index of the grants of the most users, no more than the round's, with ``count`` left.
@@ -137,9 +138,9 @@ class CohortBudget:
         None if these do not dominate the round.
         """
         place = self._place(round) - 1
-        while place >= 0 and self._left[place] < count:
+        while place >= 0 and self._grants[place][1] < count:
             place -= 1
-        return place if place >= 0 and _dominates(self._granted[place], round) else None
+        return place if place >= 0 and _dominates(self._grants[place][0], round) else None
 
     def _look_ahead(self, after: Protocol, round: ShuffleRound, count: int, upper: float) -> None:
         """Grant as many rounds as a few brackets show to fit; if none does, change nothing."""
@@ -158,20 +159,16 @@ class CohortBudget:
             self._cost = max(found - upper, 0.0) / ahead
             if found <= self._epsilon:
                 fits = ahead
-                self._granted = [grant for grant, _ in grants]
-                self._left = [number for _, number in grants]
+                self._grants = grants
                 # and those that were asked about, until they are recorded
-                place = self._place(round)
-                self._granted.insert(place, round)
-                self._left.insert(place, count)
+                self._grants.insert(self._place(round), (round, count))
                 if not few:
                     break
                 ahead = min(4 * ahead, (ahead + fails) // 2)
             else:
                 fails = ahead
                 # between what fits and what does not, by linear interpolation
-                line = int(_SHARE * ahead * room / (found - upper))
-                ahead = min(line, fails - 1)
+                ahead = min(int(_SHARE * ahead * room / (found - upper)), fails - 1)
 
     def _upper(self, protocol: Protocol) -> float:
         accountant = FourierAccountant(tolerance=self._aim).compose(protocol)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,10 +21,6 @@ __all__ = ["StorageError", "engine_of", "make_file", "patiently", "storable", "s
 
 T = TypeVar("T")
 
-_MISSING = (
-    "ShuffleLedger.open and Server need SQLAlchemy: install the extra, pip install '.[ledger]' in "
-    "a clone"
-)
 # Seconds that a writer waits for other writers.
 _PATIENCE = 60.0
 # PostgreSQL's codes for what it undid because of other transactions.
@@ -43,18 +38,16 @@ def storage_errors(where: str) -> Iterator[None]:
 
     try:
         yield
-    except sqlalchemy.exc.DBAPIError as error:
-        cause = f"{' '.join(str(error.orig).split()):.200}"
-        damaged = ("malformed", "not a database", "encrypted", "Could not decode", "no such ")
-        if any(word in cause for word in damaged):
-            raise ValueError(f"database {where} is damaged: {cause}") from None
-        raise StorageError(f"database {where} cannot be used: {cause}") from None
     except UnicodeDecodeError:  # of the database's own message about what is in the file
         raise ValueError(f"database {where} is damaged: no UTF-8 in it") from None
     except StorageError:
         raise
     except (sqlalchemy.exc.SQLAlchemyError, OSError) as error:
-        cause = f"{' '.join(str(error).split()):.200}"
+        own = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else None
+        cause = f"{' '.join(str(own or error).split()):.200}"
+        damaged = ("malformed", "not a database", "encrypted", "Could not decode", "no such ")
+        if own is not None and any(word in cause for word in damaged):
+            raise ValueError(f"database {where} is damaged: {cause}") from None
         raise StorageError(f"database {where} cannot be used: {cause}") from None
 
 
@@ -77,7 +70,10 @@ def engine_of(url: str) -> Engine:
         import sqlalchemy
         from sqlalchemy import event
     except ImportError:
-        raise ImportError(_MISSING) from None
+        raise ImportError(
+            "ShuffleLedger.open and Server need SQLAlchemy: install the extra, pip install "
+            "'.[ledger]' in a clone"
+        ) from None
     try:
         made = sqlalchemy.make_url(url)
         dialect = made.get_backend_name()
@@ -143,7 +139,7 @@ def make_file(path: Path, tables: MetaData) -> None:
         except FileExistsError:
             pass  # another process was faster
         except OSError:  # a file system without hard links
-            with contextlib.suppress(FileExistsError), path.open("xb") as file:
+            with suppress(FileExistsError), path.open("xb") as file:
                 file.write(made.read_bytes())
                 file.flush()
                 os.fsync(file.fileno())
@@ -154,8 +150,6 @@ def make_file(path: Path, tables: MetaData) -> None:
 def _undone(error: Exception) -> bool:
     """Whether the database certainly undid a transaction because of others."""
     cause = getattr(error, "orig", None)
-    if cause is None:
-        return False
     return getattr(cause, "sqlstate", None) in _UNDONE or "database is locked" in str(cause)
 
 

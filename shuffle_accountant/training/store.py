@@ -292,7 +292,7 @@ class LedgerStore(Generic[E]):
         ]
         if any(there) and not all(there):
             raise ValueError(f"database {self._where} is damaged: one of its two tables is gone")
-        row = self._row(connection) if all(there) else None
+        row = self._row(connection, needed=False) if all(there) else None
         if row is not None:
             if row.schema > SCHEMA:
                 raise ValueError(
@@ -315,7 +315,7 @@ class LedgerStore(Generic[E]):
 
     def _seal(self, connection: Connection) -> int:
         """Give a ledger of version 0.2.0 the digests of this version; the number of its entries."""
-        row = self._require_row(connection, lock=True)
+        row = self._row(connection, lock=True)
         if row.schema != _UNSEALED:  # another process was faster
             return int(row.number)
         self._config(row)
@@ -334,7 +334,7 @@ class LedgerStore(Generic[E]):
     def _whole(self, connection: Connection) -> tuple[dict[str, Any], list[E], Receipt]:
         """Everything, checked from the first byte on."""
         self._require_whole(connection)
-        row = self._require_row(connection)
+        row = self._row(connection)
         self._start = Receipt.first(self.name, row.schema, row.config)
         entries, end = self._read(connection, self._start, Receipt(row.number, row.digest))
         return self._config(row), entries, end
@@ -357,11 +357,13 @@ class LedgerStore(Generic[E]):
                 told = " ".join(str(found).split())
                 raise ValueError(f"database {self._where} is damaged: {told:.200}")
 
-    def _row(self, connection: Connection, *, lock: bool = False) -> Any:
-        """The ledger's own row, with fields of the right types; None if there is none."""
+    def _row(self, connection: Connection, *, lock: bool = False, needed: bool = True) -> Any:
+        """The ledger's own row, with fields of the right types; None if none is needed."""
         query = self._ledgers.select().where(self._ledgers.c.name == self.name)
         row = connection.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
+            if needed:
+                raise ValueError(f"there is no {self._named}")
             return None
         for column in self._ledgers.columns:
             held, kind = getattr(row, column.name), column.type.python_type
@@ -374,17 +376,11 @@ class LedgerStore(Generic[E]):
             raise ValueError(f"{self._named} was altered: its row has name {row.name!r:.80}")
         return row
 
-    def _require_row(self, connection: Connection, *, lock: bool = False) -> Any:
-        row = self._row(connection, lock=lock)
-        if row is None:
-            raise ValueError(f"there is no {self._named}")
-        return row
-
     def _head(self, connection: Connection, *, lock: bool = False) -> Receipt:
         if self._engine.dialect.name == "postgresql" and lock:
             # an acknowledged step must survive a crash of the server, whatever its settings
             connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        row = self._require_row(connection, lock=lock)
+        row = self._row(connection, lock=lock)
         if Receipt.first(self.name, row.schema, row.config) != self._start:
             raise ValueError(f"{self._named} was altered: it has another configuration now")
         return Receipt(row.number, row.digest)
