@@ -1,13 +1,11 @@
 """Whether further rounds fit a budget: asked at every step, brackets are computed rarely.
 
-*Equal rounds*: fewer of them are a post-processing of more, so one bracket decides for all smaller
-(or larger) numbers.
-
-*Rounds that all differ*: if everything so far fits the budget together with some further rounds,
-the *grants*, then so do rounds that take the grants' places, each no worse than the grant it uses
-up. So one bracket answers for many steps. Grants are rounds of slightly fewer users than those seen
-so far, in the same proportions, and some of far fewer. The closer the budget, the fewer are granted
-at once; in the end every step asks for a bracket of its own, and nothing is refused that fits.
+Fewer equal rounds are a post-processing of more, so one bracket decides for all smaller (or larger)
+numbers. Of rounds that all differ: if everything so far fits the budget together with some further
+rounds, the *grants*, then so do rounds that take the grants' places, each no worse than the grant
+it uses up. Grants are rounds of slightly fewer users than those seen so far, in the same
+proportions, and some of far fewer. The closer the budget, the fewer are granted at once; in the end
+every step asks for a bracket of its own, and nothing is refused that fits.
 """
 
 from __future__ import annotations

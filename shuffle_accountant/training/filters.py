@@ -574,7 +574,24 @@ class Odometer:
         with self._lock:
             if not self._steps:
                 return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=_NAME)
-            return self._reading()
+            place = bisect_left(self._limits, self._amount)
+            if self._slack > _SHARE * self.delta / _LIMITS:
+                place = _LIMITS
+            if place not in self._readings:
+                upper = math.inf
+                if place < _LIMITS:
+                    mu = math.sqrt(self._limits[place]) * (1.0 + ROUNDING)
+                    left = (1.0 - _SHARE) * self.delta / _LIMITS * (1.0 - ROUNDING)
+                    upper = epsilon_of_mu(mu, left)
+                self._readings[place] = Bracket(
+                    lower=0.0,
+                    upper=upper,
+                    ledger=ErrorLedger(method="sum"),
+                    reduction=_NAME,
+                    adjacency=self._adjacency,
+                    conditions=lambda: conditions_of(tuple(self._costs)),
+                )
+            return self._readings[place]
 
     def step(self, round: Round, count: int = 1) -> Bracket:
         """Record ``count`` >= 0 rounds, before anything of them is released; the new reading.
@@ -604,22 +621,3 @@ class Odometer:
             self._limits = (first * _FACTOR ** np.arange(_LIMITS)).tolist()
         self._costs[one] = found = (mu * mu * (1.0 + ROUNDING), slack)
         return found
-
-    def _reading(self) -> Bracket:
-        place = bisect_left(self._limits, self._amount)
-        if self._slack > _SHARE * self.delta / _LIMITS:
-            place = _LIMITS
-        if place not in self._readings:
-            upper = math.inf
-            if place < _LIMITS:
-                mu = math.sqrt(self._limits[place]) * (1.0 + ROUNDING)
-                upper = epsilon_of_mu(mu, (1.0 - _SHARE) * self.delta / _LIMITS * (1.0 - ROUNDING))
-            self._readings[place] = Bracket(
-                lower=0.0,
-                upper=upper,
-                ledger=ErrorLedger(method="sum"),
-                reduction=_NAME,
-                adjacency=self._adjacency,
-                conditions=lambda: conditions_of(tuple(self._costs)),
-            )
-        return self._readings[place]

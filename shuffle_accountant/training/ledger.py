@@ -106,10 +106,9 @@ class ShuffleLedger(Kept[Entry, ShuffleRound]):
             url: of the database, as SQLAlchemy has them: ``sqlite:///privacy.db``, a file on a disk
                 of this machine, or ``postgresql+psycopg://user@host/database``.
             name: of the ledger, 1 to 200 characters; a database may hold many.
-            randomizer: what each user applies. It and the arguments after it make a new ledger; of
-                one that is there already they must be the same, or all be left out.
-            users: users in each step that does not say otherwise, >= 1.
-            population: that each step draws its users from, or None; see `ShuffleLedger`.
+            randomizer: as for the class, and so are ``users`` and ``population``. They and the two
+                arguments after them make a new ledger; of one that is there already they must be
+                the same, or all be left out.
             budget: (epsilon, delta) that no step goes over, or None.
             tolerance: relative width in epsilon of brackets, > 0; 1e-3 for a new ledger.
             at_least: a receipt of an earlier `step`, or its text. A ledger that does not have that

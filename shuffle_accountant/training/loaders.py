@@ -69,8 +69,8 @@ def explain(
         ValueError: a sampler of which it is not known what it costs, with the reason; or no noise
             multiplier.
     """
-    noise = getattr(optimizer, "noise_multiplier", None) if noise_multiplier is None else None
-    noise = noise_multiplier if noise is None else noise
+    own = getattr(optimizer, "noise_multiplier", None)
+    noise = own if noise_multiplier is None else noise_multiplier
     if noise is None:
         raise ValueError(
             "noise_multiplier must be given, or an optimizer that has one, got "

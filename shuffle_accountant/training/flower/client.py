@@ -51,18 +51,17 @@ def update_of(received: Any, returned: Any) -> NDArray[np.float64]:
 
     An error would tell everybody of that one client.
     """
-    before = _arrays(received)
+    before = {key: one for key, one in _arrays(received).items() if _is_float(one)}
     zero = np.zeros(dimension_of(received))
     try:
         after = _arrays(returned)
-        parts = []
-        for key, one in before.items():
-            if not _is_float(one):
-                continue
-            if after[key].shape != one.shape or not _is_float(after[key]):
-                return zero
-            with np.errstate(all="ignore"):  # a warning would tell of it, too
-                parts.append(after[key].astype(np.float64).ravel() - one.astype(np.float64).ravel())
+        if any(after[k].shape != one.shape or not _is_float(after[k]) for k, one in before.items()):
+            return zero
+        with np.errstate(all="ignore"):  # a warning would tell of it, too
+            parts = [
+                after[key].astype(np.float64).ravel() - one.astype(np.float64).ravel()
+                for key, one in before.items()
+            ]
     except Exception:
         return zero
     update = np.concatenate(parts) if parts else zero

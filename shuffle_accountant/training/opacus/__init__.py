@@ -15,7 +15,7 @@ privacy unit; neighbours differ in one record that is zeroed out.
     engine.get_epsilon(delta=1e-5)  # a certified bracket, also in the middle of an epoch
 
 `ShufflePrivacyEngine` is for users who trust a shuffler only: every user's gradient is clipped,
-randomized by an eps0-LDP vector randomizer, shuffled and averaged.
+randomized by an eps0-LDP vector randomizer, shuffled and averaged; the model learns that mean.
 
     engine = ShufflePrivacyEngine()
     model, optimizer, loader = engine.make_private(

@@ -1,11 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Opacus' DP-SGD with records that are dealt anew in every epoch (extra ``opacus``).
-
-The privacy unit is one element of the dataset: one record, which neighbouring datasets have or have
-zeroed out. Clipping, noise and scaling are Opacus' own. What is different is which records a step
-uses, exactly one batch of a deal, and what that costs: a certified bracket.
-"""
+"""Opacus' DP-SGD, each step of which uses exactly one batch of a deal of the records."""
 
 from __future__ import annotations
 

@@ -2,10 +2,8 @@
 # Lightning and transformers are optional, so their classes are of unknown type here.
 """Callbacks for training loops, Lightning's and Hugging Face's: an engine's accounting is kept.
 
-They (extras ``lightning`` and ``transformers``) save it in the loop's checkpoints, collect a
-bracket of epsilon after every epoch, and refuse options of the loop that would change gradients
-behind the engine's back. What must reach the loop as it is are the loader and the optimizer of
-`make_private`: a step on another batch is refused by the optimizer itself.
+What must reach the loop as it is are the loader and the optimizer of `make_private`: a step on
+another batch is refused by the optimizer itself.
 """
 
 from __future__ import annotations

@@ -1,11 +1,6 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Opacus with shuffled, locally private gradients instead of Gaussian noise (extra ``opacus``).
-
-The privacy unit is one element of the dataset: one user. Every step takes the per-sample gradients
-that Opacus computes, clips each, randomizes each with an eps0-LDP vector randomizer, shuffles and
-averages them; what the model learns of a batch is that mean.
-"""
+"""Opacus with shuffled, locally private gradients; one element of the dataset is one user."""
 
 from __future__ import annotations
 
