@@ -113,7 +113,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a ledger's log: a number of steps of so many users, drawn from a population."""
+    """An entry of a ledger's log: a number of steps, their users, and whom these are drawn from."""
 
     owner: ClassVar[str] = "ledger"
     types: ClassVar[dict[str, Any]] = {"users": int, "population": int | None, "count": int}
