@@ -92,9 +92,9 @@ class FilterBudget:
         self.unit = None if unit is None else validate.instance(Round, unit=unit)  # type: ignore[type-abstract]
         if unit is not None and kind not in ("auto", "unit"):
             raise ValueError(f"unit must be None with kind={kind!r}, got {unit!r:.80}")
-        self.planned = (
-            None if planned is None else validate.instance(Round, planned=planned)  # type: ignore[type-abstract]
-        )
+        if planned is not None:
+            validate.instance(Round, planned=planned)  # type: ignore[type-abstract]
+        self.planned = planned
         self.fixed_order = None if order is None else 1.0 + excess_order(order)
         if order is not None and (
             planned is not None or unit is not None or kind not in ("auto", "renyi")

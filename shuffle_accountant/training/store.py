@@ -421,6 +421,12 @@ def _tables(entry: type[E]) -> tuple[Table, Table]:
     """The tables of all logs with such entries: one row for each log, one for each entry."""
     import sqlalchemy as sql
 
+    said = [
+        sql.Column(
+            field, sql.Text if kind is str else sql.BigInteger, nullable=isinstance(None, kind)
+        )
+        for field, kind in entry.types.items()
+    ]
     metadata = sql.MetaData()
     ledgers = sql.Table(
         f"shuffle_{entry.owner}s",
@@ -436,14 +442,7 @@ def _tables(entry: type[E]) -> tuple[Table, Table]:
         metadata,
         sql.Column("ledger", sql.ForeignKey(ledgers.c.name), primary_key=True),
         sql.Column("number", sql.BigInteger, primary_key=True, autoincrement=False),
-        *(
-            sql.Column(
-                field,
-                sql.Text if kind is str else sql.BigInteger,
-                nullable=isinstance(None, kind),
-            )
-            for field, kind in entry.types.items()
-        ),
+        *said,
         sql.Column("digest", sql.String(64), nullable=False),
     )
     return ledgers, entries

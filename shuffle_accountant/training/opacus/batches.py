@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from opacus.optimizers import DPOptimizer, get_optimizer_class
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.calibration.calibrate import min_noise_multiplier
@@ -41,7 +41,6 @@ from shuffle_accountant.training.opacus.shared import (
     require_own_parameters,
     require_records,
     require_samples,
-    shuffles,
 )
 
 # Delta of a shuffle's price where none is given, in units of one over the records.
@@ -347,7 +346,8 @@ class AllocationPrivacyEngine(CertifiedEngine):
         step = GaussianMechanism(noise_multiplier=noise)
         RandomAllocation(step, steps=steps, records_per_user=most or 1)
         self.accountant.require_unit(most)
-        if sampling is None and shuffles(data_loader):
+        own = getattr(data_loader.batch_sampler, "sampler", None)
+        if sampling is None and isinstance(own, RandomSampler):
             refuse_shuffling(
                 noise_multiplier=first,
                 steps=max(1, records // data_loader.batch_sampler.batch_size),

@@ -441,11 +441,6 @@ def loader_options(original: Any) -> dict[str, Any]:
     return {name: getattr(original, name) for name in names + more}
 
 
-def shuffles(data_loader: Any) -> bool:
-    """Whether it goes through its records in a random order."""
-    return isinstance(getattr(data_loader.batch_sampler, "sampler", None), RandomSampler)
-
-
 def require_records(data_loader: Any, dataset: Any) -> int:
     """Number of records of a loader; they must be those of the dataset, if that is not None."""
     if isinstance(data_loader.dataset, IterableDataset):
