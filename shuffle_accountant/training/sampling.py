@@ -90,10 +90,10 @@ class UserBatches:
 
     def round(self, randomizer: LocalRandomizer) -> ShuffleRound:
         """The round to account for: one step ("fixed"), or one pass ("epoch")."""
-        sampled = self.sampling == "fixed" and self.population > self.users
-        return ShuffleRound(
-            randomizer, users=min(self.sizes), population=self.population if sampled else None
-        )
+        if self.sampling == "epoch":  # of the smallest batch
+            return ShuffleRound(randomizer, users=self.population // len(self))
+        sampled = self.population if self.population > self.users else None
+        return ShuffleRound(randomizer, users=self.users, population=sampled)
 
     def rounds(self, passes: int) -> int:
         """Number of rounds in the given number of passes, >= 0."""
