@@ -24,12 +24,11 @@ from shuffle_accountant.randomizers.vectors import (
 )
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.database import StorageError
-from shuffle_accountant.training.filters import PersonalFilter, PrivacyFilter
+from shuffle_accountant.training.filters import Odometer, PersonalFilter, PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 from shuffle_accountant.training.loaders import Explanation, explain
-from shuffle_accountant.training.odometer import Odometer
-from shuffle_accountant.training.randomize import clip, private_mean
-from shuffle_accountant.training.receipts import Receipt
+from shuffle_accountant.training.sampling import clip, private_mean
+from shuffle_accountant.training.store import Receipt
 
 if TYPE_CHECKING:
     from shuffle_accountant.training import flower as flower

@@ -1,42 +1,28 @@
-"""Connections to databases in which nothing that was acknowledged is lost (extra ``ledger``).
-
-SQLite files have a rollback journal, and every commit synchronises the file and its directory.
-"""
+"""Connections to databases in which nothing that was acknowledged is lost (extra ``ledger``)."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import secrets
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shuffle_accountant import validation as validate
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine, MetaData
 
-__all__ = [
-    "PATIENCE",
-    "StorageError",
-    "engine_of",
-    "make_file",
-    "storable",
-    "storage_errors",
-    "undone",
-]
+__all__ = ["StorageError", "engine_of", "make_file", "patiently", "storable", "storage_errors"]
 
-_MISSING = (
-    "ShuffleLedger.open and Server need SQLAlchemy: install the extra, pip install '.[ledger]' in "
-    "a clone"
-)
+T = TypeVar("T")
+
 # Seconds that a writer waits for other writers.
-PATIENCE = 60.0
+_PATIENCE = 60.0
 # PostgreSQL's codes for what it undid because of other transactions.
 _UNDONE = ("40001", "40P01")
 
@@ -52,18 +38,16 @@ def storage_errors(where: str) -> Iterator[None]:
 
     try:
         yield
-    except sqlalchemy.exc.DBAPIError as error:
-        cause = f"{' '.join(str(error.orig).split()):.200}"
-        damaged = ("malformed", "not a database", "encrypted", "Could not decode", "no such ")
-        if any(word in cause for word in damaged):
-            raise ValueError(f"database {where} is damaged: {cause}") from None
-        raise StorageError(f"database {where} cannot be used: {cause}") from None
     except UnicodeDecodeError:  # of the database's own message about what is in the file
         raise ValueError(f"database {where} is damaged: no UTF-8 in it") from None
     except StorageError:
         raise
     except (sqlalchemy.exc.SQLAlchemyError, OSError) as error:
-        cause = f"{' '.join(str(error).split()):.200}"
+        own = error.orig if isinstance(error, sqlalchemy.exc.DBAPIError) else None
+        cause = f"{' '.join(str(own or error).split()):.200}"
+        damaged = ("malformed", "not a database", "encrypted", "Could not decode", "no such ")
+        if own is not None and any(word in cause for word in damaged):
+            raise ValueError(f"database {where} is damaged: {cause}") from None
         raise StorageError(f"database {where} cannot be used: {cause}") from None
 
 
@@ -86,7 +70,10 @@ def engine_of(url: str) -> Engine:
         import sqlalchemy
         from sqlalchemy import event
     except ImportError:
-        raise ImportError(_MISSING) from None
+        raise ImportError(
+            "ShuffleLedger.open and Server need SQLAlchemy: install the extra, pip install "
+            "'.[ledger]' in a clone"
+        ) from None
     try:
         made = sqlalchemy.make_url(url)
         dialect = made.get_backend_name()
@@ -102,7 +89,7 @@ def engine_of(url: str) -> Engine:
         raise ValueError(f"url must name a file, since memory forgets, got {url!r:.80}")
     # connections are not kept: one would go on with a file that was removed or replaced meanwhile
     engine = sqlalchemy.create_engine(
-        made, connect_args={"timeout": PATIENCE}, poolclass=sqlalchemy.NullPool
+        made, connect_args={"timeout": _PATIENCE}, poolclass=sqlalchemy.NullPool
     )
     prepared = threading.Lock()
 
@@ -128,14 +115,12 @@ def engine_of(url: str) -> Engine:
 
 def _roll_back_by_journal(connection: Any) -> None:
     """Leave the write-ahead mode of version 0.2.0, for which the file may not be in use."""
-    deadline = time.monotonic() + PATIENCE
-    while connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
-        try:
+
+    def attempt() -> None:
+        while connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
             connection.execute("PRAGMA journal_mode = DELETE")
-        except Exception as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(random.uniform(0.001, 0.02))
+
+    patiently(attempt, lambda error: "locked" in str(error))
 
 
 def make_file(path: Path, tables: MetaData) -> None:
@@ -154,7 +139,7 @@ def make_file(path: Path, tables: MetaData) -> None:
         except FileExistsError:
             pass  # another process was faster
         except OSError:  # a file system without hard links
-            with contextlib.suppress(FileExistsError), path.open("xb") as file:
+            with suppress(FileExistsError), path.open("xb") as file:
                 file.write(made.read_bytes())
                 file.flush()
                 os.fsync(file.fileno())
@@ -162,9 +147,19 @@ def make_file(path: Path, tables: MetaData) -> None:
         made.unlink(missing_ok=True)
 
 
-def undone(error: Exception) -> bool:
+def _undone(error: Exception) -> bool:
     """Whether the database certainly undid a transaction because of others."""
     cause = getattr(error, "orig", None)
-    if cause is None:
-        return False
     return getattr(cause, "sqlstate", None) in _UNDONE or "database is locked" in str(cause)
+
+
+def patiently(attempt: Callable[[], T], undone: Callable[[Exception], bool] = _undone) -> T:
+    """What an attempt returns, which is made again, for a minute, while others undo it."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return attempt()
+        except Exception as error:
+            if not undone(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))

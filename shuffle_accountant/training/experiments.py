@@ -1,12 +1,9 @@
 """scikit-learn's digits, one image for each user, and logistic regression on shuffled messages.
 
 1,797 images of 8 x 8 pixels. Four fifths of them are the users', one image each; the others measure
-the accuracy and are no part of what is private.
-
-Logistic regression in NumPy on shuffled messages; a `ShuffleLedger` stops it at the budget.
-
-In every step each user clips the gradient of its image, sends one PrivUnit message, and the model
-follows the mean of the shuffled messages.
+the accuracy and are no part of what is private. In every step each user clips the gradient of its
+image, sends one PrivUnit message, and the model follows the mean of the shuffled messages; a
+`ShuffleLedger` stops it at the budget.
 """
 
 from __future__ import annotations
@@ -20,19 +17,11 @@ from numpy.typing import NDArray
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.randomizers.vectors import PrivUnit
 from shuffle_accountant.training.ledger import ShuffleLedger
-from shuffle_accountant.training.randomize import private_mean
+from shuffle_accountant.training.sampling import private_mean
 
-__all__ = ["MISSING", "Digits", "Epoch", "accuracy", "load", "per_user_gradients", "train"]
+__all__ = ["Digits", "Epoch", "accuracy", "load", "per_user_gradients", "train"]
 
-MISSING = "the digits need scikit-learn: pip install '.[learn]' in a clone"
-"""Error message for a missing scikit-learn."""
-
-_SPLIT_SEED = 0
 _SHIFT = 0.3  # about the mean brightness; fixed, so that it tells nothing about the users
-
-
-CLASSES = 10
-LEARNING_RATE = 4.0
 
 
 @dataclass(frozen=True)
@@ -65,12 +54,13 @@ def load() -> Digits:
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
-        raise ImportError(MISSING) from error
-
+        raise ImportError(
+            "the digits need scikit-learn: pip install '.[learn]' in a clone"
+        ) from error
     pixels, labels = load_digits(return_X_y=True)
     features = np.hstack([pixels / 16.0 - _SHIFT, np.full((len(pixels), 1), _SHIFT)])
     features /= np.linalg.norm(features, axis=1, keepdims=True)
-    order = np.random.default_rng(_SPLIT_SEED).permutation(len(features))
+    order = np.random.default_rng(0).permutation(len(features))
     train, test = order[: 4 * len(order) // 5], order[4 * len(order) // 5 :]
     return Digits(features[train], labels[train], features[test], labels[test])
 
@@ -95,7 +85,7 @@ def train(
         seed: of a run that can be repeated; its noise is then no secret.
     """
     rng = np.random.default_rng(seed)
-    weights = np.zeros((digits.train.shape[1], CLASSES))
+    weights = np.zeros((digits.train.shape[1], 10))
     randomizer = PrivUnit(dimension=weights.size, eps0=eps0)
     ledger = ShuffleLedger(randomizer, users=digits.users, target_delta=delta, max_epsilon=epsilon)
     yield Epoch(0, 0, accuracy(weights, digits), ledger.epsilon())
@@ -105,7 +95,7 @@ def train(
         gradients = per_user_gradients(weights, digits.train, digits.train_labels)
         mean = private_mean(gradients, randomizer, rng=rng)
         ledger.step()
-        weights -= LEARNING_RATE * mean.reshape(weights.shape)
+        weights -= 4.0 * mean.reshape(weights.shape)
         yield Epoch(number, len(ledger), accuracy(weights, digits), ledger.epsilon())
 
 

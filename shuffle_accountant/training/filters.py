@@ -7,6 +7,15 @@ limits beforehand; before each round is released it adds the round's cost to the
 refuses what would exceed a limit. Whoever chooses the rounds, and however, all outputs together are
 (epsilon, delta)-private. The plans are in `training.plans`. Both directions of the neighbours are
 covered, so each round pays for the worse one.
+
+*Odometer.* Fix limits B_1 < B_2 < …, additive deltas D_j, and shares delta_j that sum to delta, and
+let epsilon_j be the least epsilon at which N(sqrt(B_j), 1) against N(0, 1), plus D_j, is at most
+delta_j. The reading is the epsilon_j of the first j whose limits hold all rounds so far. For every
+adaptive choice of rounds, stopping time and event E the law P of one dataset and Q of a neighbour
+satisfy ``P(E) <= E_Q[e^reading 1_E] + delta``. *Proof.* Where the reading is epsilon_j the outputs
+are those of a filter of the limits (B_j, D_j), so that ``P(E, j) <= e^(epsilon_j) Q(E, j) +
+delta_j``; sum over j. A reading without fixed limits, the epsilon of the sum so far, is not valid:
+its delta grows with the number of times at which one might have stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +23,9 @@ from __future__ import annotations
 import json
 import math
 import threading
+from bisect import bisect_left
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -22,8 +33,9 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.registry import sealed, unsealed
-from shuffle_accountant.rounds.base import Round
+from shuffle_accountant.rounds.base import Round, conditions_of
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.registry import round_from_dict
 from shuffle_accountant.training.budget import BudgetExceeded
@@ -34,36 +46,34 @@ from shuffle_accountant.training.plans import (
     RenyiPlan,
     UnitPlan,
     best_plan,
+    epsilon_of_mu,
     excess_order,
+    gaussian_cost,
     read_plan,
 )
-from shuffle_accountant.training.receipts import Receipt
-from shuffle_accountant.training.store import FilterEntry, LedgerStore
+from shuffle_accountant.training.store import FilterEntry, Kept, LedgerStore, Receipt
 
-__all__ = ["FilterBudget", "PersonalFilter", "PrivacyFilter"]
+__all__ = ["FilterBudget", "Odometer", "PersonalFilter", "PrivacyFilter"]
 
 SCHEMA = 1
 _CONFIG = ("epsilon", "delta", "kind", "unit", "order", "planned", "plan")
 _STORED = {1: ("schema", *_CONFIG, "spent", "steps", "adjacency", "receipt")}
 # Most rounds whose costs are kept; with more of them all are worked out anew.
 _MOST_COSTS = 4096
-
-
 # Memory of a filter: 16 bytes a person.
 _MOST_PEOPLE = 10**9
+# Number of limits, and the factor from each to the next: 64 of them reach 5e9 times the first.
+_LIMITS, _FACTOR = 64, 1.42
+# Part of a limit's delta that is kept for additive deltas, and that of one round in it.
+_SHARE, _EACH = 0.1, 1e-7
+_NAME = "Gaussian odometer"
 
 
 class FilterBudget:
     """A target, and the plan of it: made when a round is known to plan with, and never changed.
 
-    Args:
-        epsilon: nats, finite, >= 0.
-        delta: in (0, 1).
-        kind: of the plan, one of `KINDS`.
-        unit: the round that others are paid in, or None.
-        order: Rényi order > 1, or None.
-        planned: a typical round, or None.
-        plan: what `Plan.to_dict` says of one that was made before; None makes it anew.
+    The arguments are those of `PrivacyFilter`; ``plan`` is the `Plan.to_dict` of one that was made
+    before, and None makes it anew.
     """
 
     def __init__(
@@ -82,9 +92,9 @@ class FilterBudget:
         self.unit = None if unit is None else validate.instance(Round, unit=unit)  # type: ignore[type-abstract]
         if unit is not None and kind not in ("auto", "unit"):
             raise ValueError(f"unit must be None with kind={kind!r}, got {unit!r:.80}")
-        self.planned = (
-            None if planned is None else validate.instance(Round, planned=planned)  # type: ignore[type-abstract]
-        )
+        if planned is not None:
+            validate.instance(Round, planned=planned)  # type: ignore[type-abstract]
+        self.planned = planned
         self.fixed_order = None if order is None else 1.0 + excess_order(order)
         if order is not None and (
             planned is not None or unit is not None or kind not in ("auto", "renyi")
@@ -133,11 +143,7 @@ class FilterBudget:
 
     @classmethod
     def from_dict(cls, config: dict[str, Any]) -> Self:
-        """The budget of `to_dict`, with the same plan.
-
-        Raises:
-            ValueError: fields are missing or unknown, or one is out of range.
-        """
+        """The budget of `to_dict`, with the same plan."""
         if set(config) != set(_CONFIG):
             raise ValueError(f"configuration must have fields {sorted(_CONFIG)}")
         rounds = {
@@ -149,10 +155,10 @@ class FilterBudget:
     @property
     def order(self) -> float | None:
         """The Rényi order, of a plan that has one."""
-        return 1.0 + self.plan.t if isinstance(self.plan, RenyiPlan) else None
+        return 1.0 + float(self.plan.fixed) if isinstance(self.plan, RenyiPlan) else None
 
 
-class PrivacyFilter:
+class PrivacyFilter(Kept[FilterEntry, Round]):
     """A budget for rounds of which each may depend, in every way, on all outputs before.
 
         budget = sa.training.PrivacyFilter(epsilon=3.0, delta=1e-6)
@@ -175,6 +181,10 @@ class PrivacyFilter:
             the one at which most planned rounds fit.
         planned: a typical round, of the planning alone. If it is left out it is the first round,
             which is chosen before anything is released.
+
+    Attributes:
+        receipt: number and digest of the last entry; kept elsewhere it shows that entries were
+            lost.
     """
 
     def __init__(
@@ -193,11 +203,9 @@ class PrivacyFilter:
         """Set what a filter without rounds has."""
         self._budget = budget
         self._spent = (0.0, 0.0)
-        self._steps = 0
+        self._recorded = 0
         self._adjacency: Adjacency | None = None
-        self._store: LedgerStore[FilterEntry] | None = None
-        self._receipt = Receipt.first("", SCHEMA, json.dumps(budget.to_dict(), sort_keys=True))
-        self._lock = threading.RLock()
+        self._begin_log(SCHEMA, json.dumps(budget.to_dict(), sort_keys=True))
 
     @classmethod
     def open(
@@ -222,12 +230,9 @@ class PrivacyFilter:
         Args:
             url: of the database, as for `ShuffleLedger.open`; ledgers may be in it too.
             name: of the filter, 1 to 200 characters; a ledger of that name is another thing.
-            epsilon: nats, finite, >= 0. It and the arguments after it make a new filter; of one
-                that is there already they must be the same, or all be left out.
-            delta: in (0, 1).
-            kind: as for the class, and so are ``unit``, ``order`` and ``planned``.
-            unit: the round that others are paid in.
-            order: Rényi order lambda, finite, > 1.
+            epsilon: nats, finite, >= 0. It and ``delta``, ``kind``, ``unit``, ``order`` and
+                ``planned``, as for the class, make a new filter; of one that is there already they
+                must be the same, or all be left out.
             planned: a typical round. A new filter needs it, ``order``, or kind "unit" and ``unit``.
             at_least: a receipt of an earlier `step`, or its text. A filter that does not have that
                 entry, as one from an older backup, is refused; no new one is made.
@@ -250,26 +255,24 @@ class PrivacyFilter:
                 )
         elif kind != "auto" or any(one is not None for one in (delta, unit, order, planned)):
             raise ValueError("delta, kind, unit, order and planned need an epsilon, got None")
-        new = asked is not None and least is None
-        config, entries, end = store.open(asked.to_dict() if asked and new else None)
-        try:
-            budget = FilterBudget.from_dict(config)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"filter {store!r} cannot be read: {error}") from None
-        wanted, held = (asked or budget).to_dict(), budget.to_dict()
-        for field in _CONFIG[:-1]:  # the plan was made from these, perhaps by another version
-            if wanted[field] != held[field]:
-                raise ValueError(
-                    f"{field} must be that of the filter {name!r}, {held[field]!r:.200}, got "
-                    f"{wanted[field]!r:.200}"
-                )
-        if least is not None:
-            store.require(least)
-        kept = cls.__new__(cls)
-        kept._begin(budget)
-        kept._store = store
-        kept._follow(entries, end)
-        return kept
+
+        def agree(kept: Self) -> None:
+            held = kept._budget.to_dict()
+            wanted = held if asked is None else asked.to_dict()
+            for field in _CONFIG[:-1]:  # the plan was made from these, perhaps by another version
+                if wanted[field] != held[field]:
+                    raise ValueError(
+                        f"{field} must be that of the filter {name!r}, {held[field]!r:.200}, got "
+                        f"{wanted[field]!r:.200}"
+                    )
+
+        return cls._opened(store, None if asked is None else asked.to_dict(), least, agree)
+
+    @classmethod
+    def _configured(cls, config: dict[str, Any]) -> Self:
+        made = cls.__new__(cls)
+        made._begin(FilterBudget.from_dict(config))
+        return made
 
     @property
     def epsilon(self) -> float:
@@ -300,49 +303,22 @@ class PrivacyFilter:
         """
         with self._lock:
             self._refresh()
-            if not self._steps or self._budget.plan is None:
+            if not self._recorded or self._budget.plan is None:
                 return 0.0
             return self._budget.plan.spent(*self._spent)
 
-    @property
-    def receipt(self) -> Receipt:
-        """Number and digest of the last entry; kept elsewhere it shows that entries were lost."""
-        with self._lock:
-            self._refresh()
-            return self._receipt
-
     def remaining(self, round: Round) -> int:
-        """How many further rounds like this one `step` would record.
-
-        Raises:
-            ValueError: as `step`.
-        """
+        """How many further rounds like this one `step` would record; errors as `step`."""
         with self._lock:
             self._refresh()
-            low, high = 0, MAX_ROUNDS - self._steps
-            while low < high:
-                middle = (low + high + 1) // 2
-                if self._sum_with(round, middle) is None:
-                    high = middle - 1
-                else:
-                    low = middle
-            return low
-
-    def __len__(self) -> int:
-        """Rounds recorded so far."""
-        with self._lock:
-            self._refresh()
-            return self._steps
-
-    def __bool__(self) -> bool:
-        """Always True, also for a filter without rounds."""
-        return True
+            most = range(1, MAX_ROUNDS - self._recorded + 1)
+            return bisect_left(most, True, key=lambda count: self._sum_with(round, count) is None)
 
     def __repr__(self) -> str:
         kept = "" if self._store is None else f", kept in {self._store!r}"
         return (
             f"{type(self).__name__}(epsilon={self.epsilon!r}, delta={self.delta!r}, "
-            f"kind={self.kind!r}, rounds={self._steps}{kept})"
+            f"kind={self.kind!r}, rounds={self._recorded}{kept})"
         )
 
     def allows(self, round: Round, count: int = 1) -> bool:
@@ -350,22 +326,13 @@ class PrivacyFilter:
         return not self.would_exceed(round, count)
 
     def would_exceed(self, round: Round, count: int = 1) -> bool:
-        """Whether `step` would refuse ``count`` further rounds.
-
-        Raises:
-            ValueError: the plan needs a finite Rényi divergence of the round and none is known, it
-                is of another adjacency than those before, or the count is out of range.
-        """
+        """Whether `step` would refuse ``count`` further rounds; errors as `step`."""
         with self._lock:
             self._refresh()
             return self._sum_with(round, count) is None
 
     def step(self, round: Round, count: int = 1) -> Receipt:
-        """Record rounds, before anything of them is released; the receipt of them.
-
-        Args:
-            round: what happens next.
-            count: how often, >= 0.
+        """Record ``count`` >= 0 rounds, before anything of them is released; their receipt.
 
         Raises:
             ValueError: the plan needs a finite Rényi divergence of the round and none is known, it
@@ -374,22 +341,7 @@ class PrivacyFilter:
             StorageError: the database of a filter that has one cannot be written. The rounds may
                 have been recorded, and must not be released.
         """
-        with self._lock:
-            # of a filter in a database costs are worked out before others have to wait
-            self._refresh()
-            total = self._required(round, count)
-            if count > 0:
-                entry = FilterEntry(json.dumps(round.to_dict(), sort_keys=True), int(count))
-                if self._store is None:
-                    after = self._receipt.after("", entry.round, entry.count)
-                else:
-                    with self._store.transaction() as transaction:
-                        self._follow(*transaction.entries(self._receipt))
-                        total = self._required(round, count)
-                        after = transaction.append(entry)
-                self._apply(round, count, total)
-                self._receipt = after
-            return self._receipt
+        return self._record(round, count)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
@@ -400,7 +352,7 @@ class PrivacyFilter:
                     "schema": SCHEMA,
                     **self._budget.to_dict(),
                     "spent": list(self._spent),
-                    "steps": self._steps,
+                    "steps": self._recorded,
                     "adjacency": None if self._adjacency is None else self._adjacency.value,
                     "receipt": str(self._receipt),
                 }
@@ -414,51 +366,33 @@ class PrivacyFilter:
             ValueError: the state was altered, has other fields, or is of a newer schema.
         """
         state = unsealed(state, _STORED, sealed_since=1)
-        made = cls.__new__(cls)
-        made._begin(FilterBudget.from_dict({name: state[name] for name in _CONFIG}))
+        made = cls._configured({name: state[name] for name in _CONFIG})
         spent = validate.items(spent=state["spent"])
         amount, slack = (validate.finite_nonnegative(spent=one) for one in spent)
         made._spent = (amount, slack)
-        made._steps = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
+        made._recorded = validate.integer(minimum=0, maximum=MAX_ROUNDS, steps=state["steps"])
         if state["adjacency"] is not None:
             made._adjacency = Adjacency(state["adjacency"])
         made._receipt = Receipt.read(receipt=state["receipt"])
         return made
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        if self._store is not None:
-            return type(self).open, (self._store.url, self._store.name)
-        return type(self).from_state_dict, (self.state_dict(),)
+    def _entry_of(self, round: Round, count: int) -> FilterEntry:
+        return FilterEntry(json.dumps(round.to_dict(), sort_keys=True), count)
 
-    def _refresh(self) -> None:
-        """Read the entries that other processes have recorded."""
-        if self._store is not None:
-            self._follow(*self._store.entries(self._receipt))
+    def _round_of(self, entry: FilterEntry) -> Round:
+        return _read_round(entry.round)
 
-    def _follow(self, entries: Iterable[FilterEntry], end: Receipt) -> None:
-        """Add entries of the log, in their order, whether or not they are within the limits."""
-        rounds: dict[str, Round] = {}
-        for entry in entries:
-            if entry.round not in rounds:
-                rounds[entry.round] = round_from_dict(json.loads(entry.round))
-            one = rounds[entry.round]
-            self._apply(one, entry.count, self._sum(one, entry.count))
-        self._receipt = end
-
-    def _apply(self, round: Round, count: int, total: tuple[float, float]) -> None:
+    def _apply(self, round: Round, count: int) -> None:
+        self._spent = self._sum(round, count)
         self._adjacency = round.adjacency
-        self._spent = total
-        self._steps += count
+        self._recorded += count
 
-    def _required(self, round: Round, count: int) -> tuple[float, float]:
-        """Costs of all rounds so far and these, if they are within the limits."""
-        total = self._sum_with(round, count)
-        if total is None:
+    def _require(self, round: Round, count: int) -> None:
+        if self._sum_with(round, count) is None:
             raise BudgetExceeded(
-                f"round {self._steps + count} would exceed the filter of epsilon = "
-                f"{self.epsilon:g} at delta = {self.delta:g}; {self._steps} recorded"
+                f"round {self._recorded + count} would exceed the filter of epsilon = "
+                f"{self.epsilon:g} at delta = {self.delta:g}; {self._recorded} recorded"
             )
-        return total
 
     def _sum(self, round: Round, count: int) -> tuple[float, float]:
         """Costs of all rounds so far and these, from above."""
@@ -471,12 +405,8 @@ class PrivacyFilter:
     def _sum_with(self, round: Round, count: int) -> tuple[float, float] | None:
         """Costs of all rounds so far and these, from above; None if they exceed a limit."""
         validate.instance(Round, round=round)  # type: ignore[type-abstract]
-        count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._steps, count=count)
-        if self._adjacency is not None and round.adjacency is not self._adjacency:
-            raise ValueError(
-                f"round must be of adjacency {self._adjacency.named} as those before, got "
-                f"{round.adjacency.named}"
-            )
+        count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._recorded, count=count)
+        _require_same(self._adjacency, round)
         if count == 0:
             return self._spent
         plan, total = self._budget.planned_for(round), self._sum(round, count)
@@ -503,9 +433,6 @@ class PersonalFilter:
         delta: in (0, 1).
         people: how many there are, numbered from 0.
         kind: as for `PrivacyFilter`, and so are ``unit``, ``order`` and ``planned``.
-        unit: the round that others are paid in.
-        order: Rényi order lambda, finite, > 1.
-        planned: a typical round.
     """
 
     def __init__(
@@ -586,6 +513,11 @@ class PersonalFilter:
         return np.unique(np.array(given, dtype=np.int64))
 
 
+@lru_cache(maxsize=_MOST_COSTS)
+def _read_round(text: str) -> Round:
+    return round_from_dict(json.loads(text))
+
+
 def _require_zero_out(round: Round) -> None:
     validate.instance(Round, round=round)  # type: ignore[type-abstract]
     if round.adjacency is not Adjacency.ZERO_OUT:
@@ -593,3 +525,99 @@ def _require_zero_out(round: Round) -> None:
             f"personal filters are for rounds of adjacency {Adjacency.ZERO_OUT.named}, got one of "
             f"{round.adjacency.named}"
         )
+
+
+def _require_same(adjacency: Adjacency | None, round: Round) -> None:
+    """Refuse a round of another adjacency than those before."""
+    if adjacency is not None and round.adjacency is not adjacency:
+        raise ValueError(
+            f"round must be of adjacency {adjacency.named} as those before, got "
+            f"{round.adjacency.named}"
+        )
+
+
+class Odometer:
+    """The epsilon of all rounds so far, an upper end that holds whenever one stops to look.
+
+        meter = sa.training.Odometer(delta=1e-8)
+        while useful:
+            reading = meter.step(choose(outputs))  # before anything of the round is released
+            outputs.append(...)
+
+    Rounds, their parameters and when to stop may depend on all outputs before. A budget that is
+    fixed beforehand costs less: `PrivacyFilter`.
+
+    Args:
+        delta: in (0, 1).
+    """
+
+    def __init__(self, *, delta: float) -> None:
+        self.delta = validate.open_unit(delta=delta)
+        self._limits: list[float] = []
+        self._readings: dict[int, Bracket] = {}
+        self._costs: dict[Round, tuple[float, float]] = {}
+        self._amount = self._slack = 0.0
+        self._steps = 0
+        self._adjacency: Adjacency | None = None
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        """Rounds recorded so far."""
+        return self._steps
+
+    def __repr__(self) -> str:
+        return f"Odometer(delta={self.delta!r}, rounds={self._steps})"
+
+    @property
+    def reading(self) -> Bracket:
+        """Epsilon of all rounds so far: from 0 to an upper end, infinite beyond the limits."""
+        with self._lock:
+            if not self._steps:
+                return Bracket(lower=0.0, upper=0.0, ledger=ErrorLedger(), reduction=_NAME)
+            place = bisect_left(self._limits, self._amount)
+            if self._slack > _SHARE * self.delta / _LIMITS:
+                place = _LIMITS
+            if place not in self._readings:
+                upper = math.inf
+                if place < _LIMITS:
+                    mu = math.sqrt(self._limits[place]) * (1.0 + ROUNDING)
+                    left = (1.0 - _SHARE) * self.delta / _LIMITS * (1.0 - ROUNDING)
+                    upper = epsilon_of_mu(mu, left)
+                self._readings[place] = Bracket(
+                    lower=0.0,
+                    upper=upper,
+                    ledger=ErrorLedger(method="sum"),
+                    reduction=_NAME,
+                    adjacency=self._adjacency,
+                    conditions=lambda: conditions_of(tuple(self._costs)),
+                )
+            return self._readings[place]
+
+    def step(self, round: Round, count: int = 1) -> Bracket:
+        """Record ``count`` >= 0 rounds, before anything of them is released; the new reading.
+
+        Raises:
+            ValueError: it is of another adjacency than those before, or the count is out of range.
+        """
+        with self._lock:
+            cost = self._costs.get(round) or self._cost(round)
+            if count != 1:
+                count = validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)
+            if count == 0:  # an infinite cost none of which is paid
+                return self.reading
+            self._amount = (self._amount + count * cost[0]) * (1.0 + 1e-15)
+            self._slack = (self._slack + count * cost[1]) * (1.0 + 1e-15)
+            self._steps += count
+            return self.reading
+
+    def _cost(self, one: Round) -> tuple[float, float]:
+        """Squared mu and additive delta of a round; the first one fixes the limits."""
+        validate.instance(Round, round=one)  # type: ignore[type-abstract]
+        _require_same(self._adjacency, one)
+        self._adjacency = one.adjacency
+        mu, slack = gaussian_cost(one, _EACH * _SHARE * self.delta / _LIMITS)
+        if not self._limits:
+            first = max(mu * mu, 1e-12) if math.isfinite(mu) else 1.0
+            self._limits = (first * _FACTOR ** np.arange(_LIMITS)).tolist()
+        self._costs[one] = found = (mu * mu * (1.0 + ROUNDING), slack)
+        return found

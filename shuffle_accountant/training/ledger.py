@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterable
 from typing import Any, Self
 
 from shuffle_accountant import validation as validate
@@ -14,10 +12,8 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
-from shuffle_accountant.training.cohorts import CohortBudget
-from shuffle_accountant.training.receipts import Receipt
-from shuffle_accountant.training.store import Entry, LedgerStore
+from shuffle_accountant.training.budget import BudgetExceeded, CohortBudget, budget_cache
+from shuffle_accountant.training.store import Entry, Kept, LedgerStore, Receipt
 
 __all__ = ["ShuffleLedger"]
 
@@ -31,7 +27,7 @@ _EQUAL = ("schema", "steps", *_CONFIG)
 _STORED = {1: _EQUAL, 2: (*_EQUAL, "cohorts"), 3: (*_EQUAL, "cohorts", "receipt")}
 
 
-class ShuffleLedger:
+class ShuffleLedger(Kept[Entry, ShuffleRound]):
     """Privacy ledger of a training run whose steps are shuffled rounds of one randomizer.
 
     All steps are the configured round, unless a step says how many users it had, as in
@@ -56,6 +52,10 @@ class ShuffleLedger:
         max_epsilon: the budget, nats, >= 0: a step that would go over it at ``target_delta`` raises
             `BudgetExceeded` and is not recorded.
         tolerance: relative width in epsilon of brackets, > 0.
+
+    Attributes:
+        receipt: number and digest of the last entry; kept elsewhere it shows that entries were
+            lost.
     """
 
     def __init__(
@@ -80,9 +80,7 @@ class ShuffleLedger:
         self._steps = 0
         self._cohorts = FourierAccountant(tolerance=self._tolerance)  # steps of other sizes
         self._budgets: dict[tuple[float, float], CohortBudget] = {}
-        self._store: LedgerStore[Entry] | None = None
-        self._receipt = Receipt.first("", SCHEMA, json.dumps(self._configuration()))
-        self._lock = threading.RLock()
+        self._begin_log(SCHEMA, json.dumps(self._configuration()))
 
     @classmethod
     def open(
@@ -108,10 +106,9 @@ class ShuffleLedger:
             url: of the database, as SQLAlchemy has them: ``sqlite:///privacy.db``, a file on a disk
                 of this machine, or ``postgresql+psycopg://user@host/database``.
             name: of the ledger, 1 to 200 characters; a database may hold many.
-            randomizer: what each user applies. It and the arguments after it make a new ledger; of
-                one that is there already they must be the same, or all be left out.
-            users: users in each step that does not say otherwise, >= 1.
-            population: that each step draws its users from, or None; see `ShuffleLedger`.
+            randomizer: as for the class, and so are ``users`` and ``population``. They and the two
+                arguments after them make a new ledger; of one that is there already they must be
+                the same, or all be left out.
             budget: (epsilon, delta) that no step goes over, or None.
             tolerance: relative width in epsilon of brackets, > 0; 1e-3 for a new ledger.
             at_least: a receipt of an earlier `step`, or its text. A ledger that does not have that
@@ -136,23 +133,16 @@ class ShuffleLedger:
             )
         elif any(given is not None for given in (users, population, budget, tolerance)):
             raise ValueError("users, population, budget and tolerance need a randomizer, got none")
-        store = LedgerStore(url, name, Entry)
-        new = asked is not None and least is None
-        config, entries, end = store.open(asked._configuration() if asked and new else None)
-        try:
-            ledger = cls._configured(config)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"ledger {store!r} cannot be read: {error}") from None
-        if asked is not None and asked._promise() != ledger._promise():
-            raise ValueError(
-                f"ledger {name!r} is of another configuration, {ledger._told()}, got "
-                f"{asked._told()}"
-            )
-        if least is not None:
-            store.require(least)
-        ledger._store = store
-        ledger._follow(entries, end)
-        return ledger
+
+        def agree(ledger: Self) -> None:
+            if asked is not None and asked._promise() != ledger._promise():
+                raise ValueError(
+                    f"ledger {name!r} is of another configuration, {ledger._text()}, got "
+                    f"{asked._text()}"
+                )
+
+        config = None if asked is None else asked._configuration()
+        return cls._opened(LedgerStore(url, name, Entry), config, least, agree)
 
     @property
     def round(self) -> ShuffleRound:
@@ -160,26 +150,9 @@ class ShuffleLedger:
         return self._round
 
     @property
-    def receipt(self) -> Receipt:
-        """Number and digest of the last entry; kept elsewhere it shows that entries were lost."""
-        with self._lock:
-            self._refresh()
-            return self._receipt
-
-    @property
     def num_releases(self) -> int:
         """Steps recorded so far."""
-        with self._lock:
-            self._refresh()
-            return self._recorded
-
-    def __len__(self) -> int:
-        """Steps recorded so far."""
-        return self.num_releases
-
-    def __bool__(self) -> bool:
-        """Always True, also for a ledger without steps."""
-        return True
+        return len(self)
 
     def __repr__(self) -> str:
         kept = "" if self._store is None else f", kept in {self._store!r}"
@@ -205,7 +178,7 @@ class ShuffleLedger:
             usual.plain_users if users is None else users,
             usual.population if population is None else population,
         )
-        return self._record(round, self._count(count))
+        return self._record(round, _count(count))
 
     def epsilon(self, *, delta: float | None = None) -> Bracket:
         """Certified bracket of the epsilon (nats) spent; 0 before the first step.
@@ -242,7 +215,7 @@ class ShuffleLedger:
         if limit is None:
             raise ValueError("epsilon must be given to a ledger without max_epsilon, got None")
         limit = validate.finite_nonnegative(epsilon=limit)
-        delta, count = self._delta(delta), self._count(count)
+        delta, count = self._delta(delta), _count(count)
         with self._lock:
             self._refresh()
             self._total(count)
@@ -254,7 +227,7 @@ class ShuffleLedger:
         Raises:
             BudgetExceeded: as for `step`.
         """
-        return self._record(self._own(event), self._count(count))
+        return self._record(self._own(event), _count(count))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
@@ -327,13 +300,8 @@ class ShuffleLedger:
             raise ValueError(f"round must be of reduction='auto' in a ledger, got {round!r}")
         return ledger
 
-    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
-        if self._store is not None:
-            return type(self).open, (self._store.url, self._store.name)
-        return type(self).from_state_dict, (self.state_dict(),)
-
     @property
-    def _recorded(self) -> int:
+    def _recorded(self) -> int:  # type: ignore[override]
         return self._steps + len(self._cohorts)
 
     def _configuration(self) -> dict[str, Any]:
@@ -349,7 +317,7 @@ class ShuffleLedger:
         """The round, the budget and its delta, on which all users of one ledger must agree."""
         return self._round, self._max_epsilon, self._target_delta
 
-    def _told(self) -> str:
+    def _text(self) -> str:
         return f"{self._round!r} with budget {(self._max_epsilon, self._target_delta)}"
 
     def _accountant(self) -> FourierAccountant:
@@ -361,30 +329,18 @@ class ShuffleLedger:
         """The protocol of everything recorded."""
         return self._cohorts.protocol + Protocol([(self._round, self._steps)])
 
-    def _record(self, round: ShuffleRound, count: int) -> Receipt:
-        with self._lock:
-            # of a ledger in a database most brackets are worked out before others have to wait
-            self._refresh()
-            self._require_budget(round, count)
-            if count > 0:
-                after = self._next(round, count)
-                if self._store is not None:
-                    entry = Entry(round.plain_users, round.population, count)
-                    with self._store.transaction() as transaction:
-                        self._follow(*transaction.entries(self._receipt))
-                        self._require_budget(round, count)
-                        after = transaction.append(entry)
-                self._apply(round, count)
-                self._receipt = after
-            return self._receipt
-
     def _next(self, round: ShuffleRound, count: int) -> Receipt:
-        """The receipt of a ledger in memory after these steps."""
         if round.plain:
-            return self._receipt.after("", round.plain_users, round.population, count)
+            return super()._next(round, count)
         return self._receipt.after("", round.to_dict(), count)
 
-    def _require_budget(self, round: ShuffleRound, count: int) -> None:
+    def _entry_of(self, round: ShuffleRound, count: int) -> Entry:
+        return Entry(round.plain_users, round.population, count)
+
+    def _round_of(self, entry: Entry) -> ShuffleRound:
+        return self._sized(entry.users, entry.population)
+
+    def _require(self, round: ShuffleRound, count: int) -> None:
         total = self._total(count)
         if self._max_epsilon is not None and count > 0:
             assert self._target_delta is not None
@@ -402,16 +358,6 @@ class ShuffleLedger:
         else:
             self._cohorts.compose(round, count=count)
 
-    def _refresh(self) -> None:
-        """Read the entries that other processes have recorded."""
-        if self._store is not None:
-            self._follow(*self._store.entries(self._receipt))
-
-    def _follow(self, entries: Iterable[Entry], end: Receipt) -> None:
-        for entry in entries:
-            self._apply(self._sized(entry.users, entry.population), entry.count)
-        self._receipt = end
-
     def _sized(self, users: int, population: int | None) -> ShuffleRound:
         if (users, population) == (self._round.plain_users, self._round.population):
             return self._round
@@ -428,9 +374,6 @@ class ShuffleLedger:
             return self._budgets[key].exceeded_by(self._spent, round, count)
         steps = self._steps + count
         return budget_cache(self._round, epsilon, delta, self._tolerance).exceeded_by(steps)
-
-    def _count(self, count: int) -> int:
-        return validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)
 
     def _total(self, count: int) -> int:
         return self._recorded + validate.integer(maximum=MAX_ROUNDS - self._recorded, count=count)
@@ -459,3 +402,7 @@ def _budget(budget: object) -> tuple[float, float]:
         raise TypeError(f"budget must be a pair (epsilon, delta), got {validate.shown(budget)}")
     epsilon, delta = budget
     return validate.finite_nonnegative(epsilon=epsilon), validate.open_unit(delta=delta)
+
+
+def _count(count: int) -> int:
+    return validate.integer(minimum=0, maximum=MAX_ROUNDS, count=count)

@@ -1,7 +1,6 @@
 """What a live PyTorch loader really samples, what that costs, and what others would print for it.
 
-The loader is looked at, never run: its samplers by their classes and their settings. PyTorch and
-Opacus are not imported.
+The loader is looked at, never run: its samplers by the names of their classes, and their settings.
 """
 
 from __future__ import annotations
@@ -40,27 +39,16 @@ class Explanation:
     assumed: Protocol
 
     def bracket(self, *, delta: float, epochs: int = 1) -> Bracket:
-        """Bracket of epsilon of the run as it is.
-
-        Args:
-            delta: in (0, 1).
-            epochs: of the loader, >= 1.
-        """
-        epochs = validate.integer(minimum=1, maximum=10**6, epochs=epochs)
-        return epsilon_of(self.protocol * epochs, delta=delta)
+        """Bracket of epsilon at ``delta`` in (0, 1) of the run as it is, of >= 1 epochs."""
+        return _cost(self.protocol, delta, epochs)
 
     def reported(self, *, delta: float, epochs: int = 1) -> float:
         """Epsilon that Opacus' or TensorFlow Privacy's accountant would print for it, nats.
 
         They take every batch for a Poisson sample at the rate of batch size over dataset size. This
         is the exact value for that; theirs are above it by their own errors.
-
-        Args:
-            delta: in (0, 1).
-            epochs: of the loader, >= 1.
         """
-        epochs = validate.integer(minimum=1, maximum=10**6, epochs=epochs)
-        return epsilon_of(self.assumed * epochs, delta=delta).upper
+        return _cost(self.assumed, delta, epochs).upper
 
     def __str__(self) -> str:
         return f"sampling: {self.sampling}. {self.reason}\none epoch: {self.protocol!r}"
@@ -81,8 +69,8 @@ def explain(
         ValueError: a sampler of which it is not known what it costs, with the reason; or no noise
             multiplier.
     """
-    noise = getattr(optimizer, "noise_multiplier", None) if noise_multiplier is None else None
-    noise = noise_multiplier if noise is None else noise
+    own = getattr(optimizer, "noise_multiplier", None)
+    noise = own if noise_multiplier is None else noise_multiplier
     if noise is None:
         raise ValueError(
             "noise_multiplier must be given, or an optimizer that has one, got "
@@ -107,6 +95,11 @@ def explain(
     return found if found is not None else _of_records(loader, batches, step, records)
 
 
+def _cost(epoch: Protocol, delta: float, epochs: int) -> Bracket:
+    epochs = validate.integer(minimum=1, maximum=10**6, epochs=epochs)
+    return epsilon_of(epoch * epochs, delta=delta)
+
+
 def _names(thing: Any) -> set[str]:
     """Names of an object's class and of those it inherits from."""
     return {one.__name__ for one in type(thing).__mro__}
@@ -122,14 +115,11 @@ def _of_batches(batches: Any, step: GaussianMechanism, records: int) -> Explanat
         return Explanation("poisson", reason, run, run)
     if "AllocationSampler" in names:
         steps = len(batches)
-        run = Protocol([(RandomAllocation(step, steps=steps), 1)])
+        dealt = RandomAllocation(step, steps=steps)
         reason = f"Every record is dealt to one of {steps} batches, independently of the others."
-        return Explanation(
-            "allocation", reason, run, _poisson(step, records / steps, records, steps)
-        )
+        return _epoch("allocation", reason, dealt, step, records / steps / records, steps)
     if "ShuffledSampler" in names:
-        size = int(batches.size)
-        return _shuffled(step, records, size, records // size)
+        return _shuffled(step, records, int(batches.size))
     if batches is not None and "BatchSampler" not in names:
         raise ValueError(
             f"loader must have a known batch sampler, got {type(batches).__name__}: what it draws "
@@ -168,32 +158,33 @@ def _of_records(loader: Any, batches: Any, step: GaussianMechanism, records: int
         )
     drawn = int(getattr(sampler, "num_samples", records) or records)
     if drawn < records and drawn == size:
-        one: Round = FixedSizeSampled(step, size=size, population=records)
+        one = FixedSizeSampled(step, size=size, population=records)
         reason = f"Each epoch is one batch of exactly {size} of {records} records, drawn anew."
-        return Explanation(
-            "fixed size", reason, Protocol([(one, 1)]), _poisson(step, size, records, 1)
-        )
+        return _epoch("fixed size", reason, one, step, size / records, 1)
     if drawn != records or (records % size and not drop):
         reason = "Records are shuffled, but batches are not all of one size."
         return _unamplified(step, records, size, reason)
-    return _shuffled(step, records, size, records // size)
+    return _shuffled(step, records, size)
 
 
-def _poisson(step: GaussianMechanism, size: float, records: int, steps: int) -> Protocol:
-    """What accountants of Poisson sampling take an epoch for."""
-    return Protocol([(PoissonSampled(step, rate=min(size / records, 1.0)), steps)])
+def _epoch(
+    sampling: str, reason: str, one: Round, step: GaussianMechanism, rate: float, steps: int
+) -> Explanation:
+    """An epoch of one round, which others take for Poisson samples at a rate."""
+    assumed = Protocol([(PoissonSampled(step, rate=min(rate, 1.0)), steps)])
+    return Explanation(sampling, reason, Protocol([(one, 1)]), assumed)
 
 
-def _shuffled(step: GaussianMechanism, records: int, size: int, steps: int) -> Explanation:
+def _shuffled(step: GaussianMechanism, records: int, size: int) -> Explanation:
+    steps = records // size
     if steps < 1:
         raise ValueError(f"loader must have a full batch at least, got {records} of {size} records")
-    run = Protocol([(ShuffledBatches(noise_multiplier=step.sigma, steps=steps), 1)])
+    run = ShuffledBatches(noise_multiplier=step.sigma, steps=steps)
     reason = f"Records are shuffled and dealt into {steps} batches of {size}."
-    return Explanation("shuffled", reason, run, _poisson(step, size, records, steps))
+    return _epoch("shuffled", reason, run, step, size / records, steps)
 
 
 def _unamplified(step: GaussianMechanism, records: int, size: int, reason: str) -> Explanation:
     """Every record is in one batch at most: that batch's step, as it is."""
-    run = Protocol([(PoissonSampled(step, rate=1.0), 1)])
-    steps = -(-records // size)
-    return Explanation("unamplified", reason, run, _poisson(step, size, records, steps))
+    run = PoissonSampled(step, rate=1.0)
+    return _epoch("unamplified", reason, run, step, size / records, -(-records // size))

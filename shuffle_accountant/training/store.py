@@ -1,10 +1,14 @@
-"""Steps of a ledger in a database: an append-only log, written in transactions (extra ``ledger``).
+"""Logs of ledgers and filters, in memory or in a database (extra ``ledger``), and their receipts.
 
-Two tables. ``shuffle_ledgers`` has one row for each ledger: its configuration, and the number and
-digest of its last entry. ``shuffle_ledger_entries`` has one row for each entry: which round, how
-often, and its digest, which depends on the configuration and on all entries before
-(`shuffle_accountant.training.receipts`). Filters have two tables of the same kind, with
-``shuffle_filter`` in their names, whose entries hold the whole round as JSON.
+*Receipts.* The digest of a new log is that of its name, schema and configuration; each entry's is
+that of the digest before, its number and what it says. So two logs that end in the same receipt are
+the same from the first byte of their configuration on, and a receipt that is kept elsewhere shows
+whether a log still has all that it had then.
+
+*Databases.* ``shuffle_ledgers`` has one row for each ledger: its configuration, and the number and
+digest of its last entry; ``shuffle_ledger_entries`` one row for each entry: which round, how often,
+and its digest. Filters have two tables of the same kind, with ``shuffle_filter`` in their names,
+whose entries hold the whole round as JSON. The log is append-only.
 
 *What is seen.* A database that was altered or cut by accident, in any field of these tables, is
 refused. Whoever may write to the database can compute the digests anew, or put back an older copy
@@ -26,50 +30,90 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import warn_loose
+from shuffle_accountant.registry import digest_of
 from shuffle_accountant.training.database import (
-    PATIENCE,
     StorageError,
     engine_of,
     make_file,
+    patiently,
     storable,
     storage_errors,
-    undone,
 )
-from shuffle_accountant.training.receipts import Receipt
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine, Table
 
-__all__ = ["Entry", "FilterEntry", "LedgerStore", "Transaction"]
+__all__ = ["Entry", "FilterEntry", "Kept", "LedgerStore", "Receipt"]
 
 T = TypeVar("T")
 E = TypeVar("E", bound="Entry | FilterEntry")
+R = TypeVar("R")
 
 SCHEMA = 2
 # Version 0.2.0's: its digests do not depend on the configuration.
 _UNSEALED = 1
 _MOST_NAME = 200
+_TEXT = re.compile("(0|[1-9][0-9]{0,17}):([0-9a-f]{64})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The last entry of a ledger's log, by number and digest; its text is ``number:digest``.
+
+    Attributes:
+        number: of the last entry, 0 if there is none. A call of `ShuffleLedger.step` makes one
+            entry, however many steps it records.
+        digest: SHA-256 of the configuration and of all entries so far, 64 hexadecimal digits.
+    """
+
+    number: int
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.number}:{self.digest}"
+
+    @classmethod
+    def read(cls, **named: object) -> Receipt:
+        """The receipt that is given as one, or as its text."""
+        ((name, value),) = named.items()
+        text = str(value) if isinstance(value, Receipt) else value
+        if not isinstance(text, str):
+            raise TypeError(
+                f"{name} must be a receipt, got {validate.shown(value)} of type "
+                f"{type(value).__name__}"
+            )
+        found = _TEXT.fullmatch(text)
+        if found is None:
+            raise ValueError(
+                f"{name} must be a receipt, NUMBER:DIGEST with 64 hexadecimal digits, got "
+                f"{validate.shown(text)}"
+            )
+        return cls(int(found[1]), found[2])
+
+    @classmethod
+    def first(cls, name: str, schema: int, config: str) -> Receipt:
+        """The receipt of a log without entries, of a configuration in JSON."""
+        return cls(0, digest_of([name, schema, config]))
+
+    def after(self, name: str, *entry: Any) -> Receipt:
+        """The receipt after one more entry, of plain JSON types, of the ledger of that name."""
+        number = self.number + 1
+        return Receipt(number, digest_of([name, self.digest, number, *entry]))
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of the log: a number of equal steps.
-
-    Attributes:
-        users: number of users of each step.
-        population: number of users that they are drawn from, or None.
-        count: number of steps.
-    """
+    """An entry of a ledger's log: a number of steps, their users, and whom these are drawn from."""
 
     owner: ClassVar[str] = "ledger"
     types: ClassVar[dict[str, Any]] = {"users": int, "population": int | None, "count": int}
@@ -81,12 +125,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class FilterEntry:
-    """An entry of a filter's log: a number of equal rounds.
-
-    Attributes:
-        round: the round, as JSON.
-        count: number of rounds.
-    """
+    """An entry of a filter's log: a number of equal rounds, the round as JSON."""
 
     owner: ClassVar[str] = "filter"
     types: ClassVar[dict[str, Any]] = {"round": str, "count": int}
@@ -96,16 +135,7 @@ class FilterEntry:
 
 
 class LedgerStore(Generic[E]):
-    """Access to one ledger, or one filter, in a database.
-
-    Args:
-        url: of the database, as SQLAlchemy has them.
-        name: of the ledger, 1 to 200 characters.
-        entry: class of the log's entries.
-
-    Raises:
-        StorageError: the database cannot be opened.
-    """
+    """Access to one ledger, or one filter, in a database whose url is as SQLAlchemy has them."""
 
     def __init__(self, url: str, name: str, entry: type[E]) -> None:
         self.url = storable(url=url)
@@ -140,32 +170,24 @@ class LedgerStore(Generic[E]):
             ValueError: there is no such ledger, its schema is newer, or the database is damaged.
             StorageError: the database cannot be read, or written.
         """
-        with storage_errors(self._where):
-            if self._engine.dialect.name == "sqlite":
-                self._require_file(making=config is not None)
-            schema = self._retried(
-                lambda connection: self._found_or_made(connection, config),
-                writing=config is not None,
+        making = config is not None
+        if self._engine.dialect.name == "sqlite":
+            with storage_errors(self._where):
+                self._require_file(making=making)
+        schema = self._retried(lambda one: self._found_or_made(one, config), writing=making)
+        if schema == _UNSEALED:
+            count = self._retried(self._seal, writing=True)
+            warn_loose(
+                f"{self._named} was kept by version 0.2.0 and not sealed: its {count} entries "
+                "are taken as they are and sealed now; compare them with what was released",
+                UserWarning,
             )
-            if schema == _UNSEALED:
-                count = self._retried(self._seal, writing=True)
-                warn_loose(
-                    f"{self._named} was kept by version 0.2.0 and not sealed: its {count} entries "
-                    "are taken as they are and sealed now; compare them with what was released",
-                    UserWarning,
-                )
-            return self._retried(self._whole)
+        return self._retried(self._whole)
 
     def require(self, receipt: Receipt) -> None:
-        """Refuse a log, once opened, that does not have the entry of a receipt.
-
-        Raises:
-            StorageError: the database cannot be read.
-        """
-        table = self._entries
-        query = table.select().where(table.c.ledger == self.name, table.c.number == receipt.number)
-        with storage_errors(self._where):
-            row = self._retried(lambda connection: connection.execute(query).one_or_none())
+        """Refuse a log, once opened, that does not have the entry of a receipt."""
+        query = self._select(self._entries.c.number == receipt.number)
+        row = self._retried(lambda connection: connection.execute(query).one_or_none())
         digest = self._start.digest if receipt.number == 0 else getattr(row, "digest", None)
         if digest is None:
             raise ValueError(f"{self._named} is behind receipt {receipt}: it lost its last entries")
@@ -175,37 +197,41 @@ class LedgerStore(Generic[E]):
                 f"number has digest {validate.shown(digest)}"
             )
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction[E]]:
-        """A transaction that no other writer gets into; at its end it is on disk."""
-        with storage_errors(self._where):
-            deadline = time.monotonic() + PATIENCE
-            while True:
-                connection = self._live().connect().execution_options(writing=True)
-                try:
-                    begun = connection.begin()
-                    head = self._head(connection, lock=True)
-                    break
-                except Exception as error:
-                    connection.close()
-                    if not undone(error) or time.monotonic() > deadline:
-                        raise
-                    time.sleep(random.uniform(0.001, 0.02))
-            try:
-                with begun:
-                    yield Transaction(self, connection, head)
-            finally:
-                connection.close()
-
     def entries(self, after: Receipt) -> tuple[list[E], Receipt]:
-        """The entries behind a place of the log, checked, and where the log ends now.
+        """The entries behind a place of the log, checked, and where the log ends now."""
+        return self._retried(lambda connection: self._read(connection, after))
 
-        Raises:
-            ValueError: the log does not fit its digests, or ends before that place.
-            StorageError: the database cannot be read.
+    def append(
+        self, entry: E, after: Receipt, check: Callable[[list[E], Receipt], None]
+    ) -> Receipt:
+        """Append an entry, behind those that ``check`` accepts; the log's new end, on disk.
+
+        No other writer gets into the transaction. What ``check`` raises, given the entries after a
+        place and the log's end, leaves the log as it is.
         """
+
+        def begin() -> tuple[Connection, Any, Receipt]:
+            connection = self._live().connect().execution_options(writing=True)
+            try:
+                return connection, connection.begin(), self._head(connection, lock=True)
+            except Exception:
+                connection.close()
+                raise
+
         with storage_errors(self._where):
-            return self._retried(lambda connection: self._read(connection, after))
+            connection, begun, head = patiently(begin)
+            with connection, begun:
+                check(*self._read(connection, after, head))
+                end = head.after(self.name, *astuple(entry))
+                values = {"ledger": self.name, **asdict(entry), **asdict(end)}
+                connection.execute(self._entries.insert().values(values))
+                own = self._ledgers.c
+                moved = self._ledgers.update().where(
+                    own.name == self.name, own.number == head.number
+                )
+                if connection.execute(moved.values(**asdict(end))).rowcount != 1:
+                    raise StorageError(f"{self._named} moved on in the middle of a step")
+        return end
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -218,20 +244,21 @@ class LedgerStore(Generic[E]):
         return self._engine
 
     def _retried(self, work: Callable[[Connection], T], *, writing: bool = False) -> T:
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
-                with self._live().connect() as connection:
-                    connection.execution_options(writing=writing)
-                    if not writing and self._engine.dialect.name == "postgresql":
-                        # head and entries are of one moment, as they always are in SQLite
-                        connection.execution_options(isolation_level="REPEATABLE READ")
-                    with connection.begin():
-                        return work(connection)
-            except Exception as error:
-                if not undone(error) or time.monotonic() > deadline:
-                    raise
-                time.sleep(random.uniform(0.001, 0.02))
+        def attempt() -> T:
+            with self._live().connect() as connection:
+                connection.execution_options(writing=writing)
+                if not writing and self._engine.dialect.name == "postgresql":
+                    # head and entries are of one moment, as they always are in SQLite
+                    connection.execution_options(isolation_level="REPEATABLE READ")
+                with connection.begin():
+                    return work(connection)
+
+        with storage_errors(self._where):
+            return patiently(attempt)
+
+    def _select(self, *which: Any) -> Any:
+        """A query of entries of this log."""
+        return self._entries.select().where(self._entries.c.ledger == self.name, *which)
 
     def _require_file(self, *, making: bool) -> None:
         """Make the file of a new database; refuse one that has lost its content, or its name."""
@@ -265,7 +292,7 @@ class LedgerStore(Generic[E]):
         ]
         if any(there) and not all(there):
             raise ValueError(f"database {self._where} is damaged: one of its two tables is gone")
-        row = self._row(connection) if all(there) else None
+        row = self._row(connection, needed=False) if all(there) else None
         if row is not None:
             if row.schema > SCHEMA:
                 raise ValueError(
@@ -275,23 +302,20 @@ class LedgerStore(Generic[E]):
             return int(row.schema)
         # what a file has lost must not be taken for what was never there
         self._require_whole(connection)
-        entries = self._entries.select().where(self._entries.c.ledger == self.name).limit(1)
-        if all(there) and connection.execute(entries).first() is not None:
+        if all(there) and connection.execute(self._select().limit(1)).first() is not None:
             raise ValueError(f"{self._named} was altered: it has entries, and no configuration")
         if config is None:
             raise ValueError(f"there is no {self._named}")
         self._ledgers.metadata.create_all(connection)
         text = json.dumps(config, sort_keys=True)
-        start = Receipt.first(self.name, SCHEMA, text)
-        values = {"name": self.name, "schema": SCHEMA, "config": text}
-        connection.execute(
-            self._ledgers.insert().values(**values, number=start.number, digest=start.digest)
-        )
+        start = asdict(Receipt.first(self.name, SCHEMA, text))
+        values = {"name": self.name, "schema": SCHEMA, "config": text, **start}
+        connection.execute(self._ledgers.insert().values(values))
         return SCHEMA
 
     def _seal(self, connection: Connection) -> int:
         """Give a ledger of version 0.2.0 the digests of this version; the number of its entries."""
-        row = self._require_row(connection, lock=True)
+        row = self._row(connection, lock=True)
         if row.schema != _UNSEALED:  # another process was faster
             return int(row.number)
         self._config(row)
@@ -310,7 +334,7 @@ class LedgerStore(Generic[E]):
     def _whole(self, connection: Connection) -> tuple[dict[str, Any], list[E], Receipt]:
         """Everything, checked from the first byte on."""
         self._require_whole(connection)
-        row = self._require_row(connection)
+        row = self._row(connection)
         self._start = Receipt.first(self.name, row.schema, row.config)
         entries, end = self._read(connection, self._start, Receipt(row.number, row.digest))
         return self._config(row), entries, end
@@ -333,35 +357,30 @@ class LedgerStore(Generic[E]):
                 told = " ".join(str(found).split())
                 raise ValueError(f"database {self._where} is damaged: {told:.200}")
 
-    def _row(self, connection: Connection, *, lock: bool = False) -> Any:
-        """The ledger's own row, with fields of the right types; None if there is none."""
+    def _row(self, connection: Connection, *, lock: bool = False, needed: bool = True) -> Any:
+        """The ledger's own row, with fields of the right types; None if none is needed."""
         query = self._ledgers.select().where(self._ledgers.c.name == self.name)
         row = connection.execute(query.with_for_update() if lock else query).one_or_none()
         if row is None:
+            if needed:
+                raise ValueError(f"there is no {self._named}")
             return None
-        wanted = {"name": str, "schema": int, "config": str, "number": int, "digest": str}
-        for field, kind in wanted.items():
-            held = getattr(row, field)
+        for column in self._ledgers.columns:
+            held, kind = getattr(row, column.name), column.type.python_type
             if not isinstance(held, kind):
                 raise ValueError(
-                    f"{self._named} was altered: {field} must be of type {kind.__name__}, got "
-                    f"{validate.shown(held)}"
+                    f"{self._named} was altered: {column.name} must be of type {kind.__name__}, "
+                    f"got {validate.shown(held)}"
                 )
         if row.name != self.name:
             raise ValueError(f"{self._named} was altered: its row has name {row.name!r:.80}")
-        return row
-
-    def _require_row(self, connection: Connection, *, lock: bool = False) -> Any:
-        row = self._row(connection, lock=lock)
-        if row is None:
-            raise ValueError(f"there is no {self._named}")
         return row
 
     def _head(self, connection: Connection, *, lock: bool = False) -> Receipt:
         if self._engine.dialect.name == "postgresql" and lock:
             # an acknowledged step must survive a crash of the server, whatever its settings
             connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-        row = self._require_row(connection, lock=lock)
+        row = self._row(connection, lock=lock)
         if Receipt.first(self.name, row.schema, row.config) != self._start:
             raise ValueError(f"{self._named} was altered: it has another configuration now")
         return Receipt(row.number, row.digest)
@@ -372,11 +391,10 @@ class LedgerStore(Generic[E]):
         head = self._head(connection) if head is None else head
         if head == after:
             return [], head
-        table = self._entries
-        query = table.select().where(table.c.ledger == self.name, table.c.number > after.number)
+        number = self._entries.c.number
         found: list[E] = []
         end = after
-        for row in connection.execute(query.order_by(table.c.number)):
+        for row in connection.execute(self._select(number > after.number).order_by(number)):
             entry = self._entry(**{field: getattr(row, field) for field in self._entry.types})
             known = isinstance(row.number, int) and all(
                 isinstance(held, kind)
@@ -399,53 +417,16 @@ class LedgerStore(Generic[E]):
         return found, head
 
 
-class Transaction(Generic[E]):
-    """A transaction in which entries are read and appended while no other writer can write.
-
-    Args:
-        store: of the ledger.
-        connection: with a transaction begun.
-        head: receipt of the log's last entry.
-    """
-
-    def __init__(self, store: LedgerStore[E], connection: Connection, head: Receipt) -> None:
-        self._store, self._connection, self._head = store, connection, head
-
-    def entries(self, after: Receipt) -> tuple[list[E], Receipt]:
-        """The entries behind a place of the log, and its end, as `LedgerStore.entries`."""
-        return self._store._read(self._connection, after, self._head)
-
-    def append(self, entry: E) -> Receipt:
-        """Append an entry; return the receipt of the log's new end."""
-        store, before = self._store, self._head
-        after = before.after(store.name, *astuple(entry))
-        values = {
-            "ledger": store.name,
-            "number": after.number,
-            **asdict(entry),
-            "digest": after.digest,
-        }
-        self._connection.execute(store._entries.insert().values(values))
-        ledgers = store._ledgers
-        moved = ledgers.update().where(
-            ledgers.c.name == store.name, ledgers.c.number == before.number
-        )
-        changed = self._connection.execute(moved.values(number=after.number, digest=after.digest))
-        if changed.rowcount != 1:
-            raise StorageError(f"{store._named} moved on in the middle of a step")
-        self._head = after
-        return after
-
-
 def _tables(entry: type[E]) -> tuple[Table, Table]:
     """The tables of all logs with such entries: one row for each log, one for each entry."""
     import sqlalchemy as sql
 
-    columns = {
-        int: (sql.BigInteger, False),
-        int | None: (sql.BigInteger, True),
-        str: (sql.Text, False),
-    }
+    said = [
+        sql.Column(
+            field, sql.Text if kind is str else sql.BigInteger, nullable=isinstance(None, kind)
+        )
+        for field, kind in entry.types.items()
+    ]
     metadata = sql.MetaData()
     ledgers = sql.Table(
         f"shuffle_{entry.owner}s",
@@ -461,10 +442,126 @@ def _tables(entry: type[E]) -> tuple[Table, Table]:
         metadata,
         sql.Column("ledger", sql.ForeignKey(ledgers.c.name), primary_key=True),
         sql.Column("number", sql.BigInteger, primary_key=True, autoincrement=False),
-        *(
-            sql.Column(field, columns[kind][0], nullable=columns[kind][1])
-            for field, kind in entry.types.items()
-        ),
+        *said,
         sql.Column("digest", sql.String(64), nullable=False),
     )
     return ledgers, entries
+
+
+class Kept(ABC, Generic[E, R]):
+    """What is counted in a log of rounds R, in memory or in a database whose entries are E."""
+
+    _recorded: int
+    _store: LedgerStore[E] | None
+
+    def _begin_log(self, schema: int, config: str) -> None:
+        """Begin a log in memory."""
+        self._store = None
+        self._receipt = Receipt.first("", schema, config)
+        self._lock = threading.RLock()
+
+    @classmethod
+    def _opened(
+        cls,
+        store: LedgerStore[E],
+        asked: dict[str, Any] | None,
+        least: Receipt | None,
+        agree: Callable[[Self], None],
+    ) -> Self:
+        """What is kept in a database, made there if it is new, asked for, and no receipt given.
+
+        ``agree`` refuses what is another than asked for.
+        """
+        config, entries, end = store.open(asked if least is None else None)
+        try:
+            kept = cls._configured(config)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{store._entry.owner} {store!r} cannot be read: {error}") from None
+        agree(kept)
+        if least is not None:
+            store.require(least)
+        kept._store = store
+        kept._follow(entries, end)
+        return kept
+
+    @property
+    def receipt(self) -> Receipt:
+        """Number and digest of the last entry; kept elsewhere it shows that entries were lost."""
+        with self._lock:
+            self._refresh()
+            return self._receipt
+
+    def __len__(self) -> int:
+        """Rounds recorded so far."""
+        with self._lock:
+            self._refresh()
+            return self._recorded
+
+    def __bool__(self) -> bool:
+        """Always True, also without rounds."""
+        return True
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        made: Any = type(self)
+        if self._store is not None:
+            return made.open, (self._store.url, self._store.name)
+        return made.from_state_dict, (self.state_dict(),)
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on elsewhere, in plain JSON types, with a digest of it."""
+
+    @classmethod
+    @abstractmethod
+    def _configured(cls, config: dict[str, Any]) -> Self:
+        """One without rounds, of a stored configuration."""
+
+    @abstractmethod
+    def _require(self, round: R, count: int) -> None:
+        """Refuse rounds that the budget does not allow."""
+
+    @abstractmethod
+    def _apply(self, round: R, count: int) -> None:
+        """Count rounds, whether or not they are within the budget."""
+
+    @abstractmethod
+    def _entry_of(self, round: R, count: int) -> E:
+        """The entry of rounds in a log."""
+
+    @abstractmethod
+    def _round_of(self, entry: E) -> R:
+        """Inverse of `_entry_of`, but for the count."""
+
+    def _record(self, round: R, count: int) -> Receipt:
+        with self._lock:
+            # of a log in a database costs are worked out before others have to wait
+            self._refresh()
+            self._require(round, count)
+            if count > 0:
+                if self._store is None:
+                    after = self._next(round, int(count))
+                else:
+
+                    def check(entries: Iterable[E], end: Receipt) -> None:
+                        self._follow(entries, end)
+                        self._require(round, count)
+
+                    entry = self._entry_of(round, int(count))
+                    after = self._store.append(entry, self._receipt, check)
+                self._apply(round, int(count))
+                self._receipt = after
+            return self._receipt
+
+    def _next(self, round: R, count: int) -> Receipt:
+        """The receipt of a log in memory after these rounds."""
+        return self._receipt.after("", *astuple(self._entry_of(round, count)))
+
+    def _refresh(self) -> None:
+        """Read the entries that other processes have recorded."""
+        if self._store is not None:
+            self._follow(*self._store.entries(self._receipt))
+
+    def _follow(self, entries: Iterable[E], end: Receipt) -> None:
+        for entry in entries:
+            self._apply(self._round_of(entry), entry.count)
+        self._receipt = end

@@ -884,7 +884,7 @@ def test_arguments_are_checked_before_the_noise_is_worked_out(
     def never(**given: Any) -> float:
         raise NeverAsked
 
-    engine = "shuffle_accountant.training.opacus.batches.engine"
+    engine = "shuffle_accountant.training.opacus.batches"
     monkeypatch.setattr(f"{engine}.min_noise_multiplier", never)
     question = {"target_epsilon": 2.0, "target_delta": DELTA, "epochs": 2}
     with pytest.raises(NeverAsked):

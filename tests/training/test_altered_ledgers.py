@@ -21,8 +21,7 @@ import pytest
 import shuffle_accountant as sa
 from shuffle_accountant.registry import digest_of
 from shuffle_accountant.training import ShuffleLedger, StorageError
-from shuffle_accountant.training.receipts import Receipt
-from shuffle_accountant.training.store import Entry
+from shuffle_accountant.training.store import Entry, Receipt
 
 pytest.importorskip("sqlalchemy", reason="SQLAlchemy is not installed (extra 'ledger')")
 
@@ -462,22 +461,21 @@ def test_a_row_that_is_gone_or_of_another_name(tmp_path: Path) -> None:
         kept.entries(Receipt(0, ""))
 
 
-def test_a_log_that_moved_on_in_the_middle_of_a_step(tmp_path: Path) -> None:
+def test_a_log_that_moved_on_in_the_middle_of_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is appended behind another entry than the last one is rolled back."""
     ledger = opened(tmp_path / "privacy.db")
     ledger.step()
     kept = ledger._store
     assert kept is not None
 
-    def append_elsewhere() -> None:
-        with kept.transaction() as transaction:
-            transaction._head = Receipt(7, "")
-            transaction.append(Entry(10, None, 1))
-
+    elsewhere = Receipt(7, "")
+    monkeypatch.setattr(kept, "_head", lambda connection, lock: elsewhere)
     with pytest.raises(
         StorageError, match=r"^ledger 'survey' in .* moved on in the middle of a step"
     ):
-        append_elsewhere()
+        kept.append(Entry(10, None, 1), elsewhere, lambda *_: None)
     assert len(opened(tmp_path / "privacy.db")) == 1
 
 

@@ -18,7 +18,7 @@ from scipy import integrate, stats
 import shuffle_accountant as sa
 from shuffle_accountant.baselines.moments import epsilon_of
 from shuffle_accountant.training import BudgetExceeded, PersonalFilter, PrivacyFilter, plans
-from shuffle_accountant.training.paid_rounds import log_moment_cost
+from shuffle_accountant.training.plans import log_moment_cost
 
 DELTA = 1e-6
 

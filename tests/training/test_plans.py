@@ -22,8 +22,15 @@ from shuffle_accountant.training import (
     PrivacyFilter,
     plans,
 )
-from shuffle_accountant.training.paid_rounds import gaussian_cost, unit_cost, worst_gap
-from shuffle_accountant.training.plans import GaussianPlan, Plan, UnitPlan, allowed
+from shuffle_accountant.training.plans import (
+    GaussianPlan,
+    Plan,
+    UnitPlan,
+    allowed,
+    gaussian_cost,
+    unit_cost,
+    worst_gap,
+)
 
 REFS = Path(__file__).resolve().parent.parent / "refs" / "adaptive"
 

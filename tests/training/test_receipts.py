@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from shuffle_accountant.training.receipts import Receipt
+from shuffle_accountant.training.store import Receipt
 
 
 def test_receipts_differ_where_any_field_does() -> None:

@@ -16,8 +16,8 @@ from shuffle_accountant.baselines.moments import LogMoments, log_moments
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.training import paid_rounds
-from shuffle_accountant.training.paid_rounds import log_moment_cost
+from shuffle_accountant.training import plans
+from shuffle_accountant.training.plans import log_moment_cost
 
 MASSES = (0.25, 0.5, 0.25)
 
@@ -90,18 +90,18 @@ def test_rare_losses_are_added_and_rounded_up(
     for tail in (1e-24, 3e-9, 0.7):
         masses = np.full(1, log_kept)
         moments = LogMoments(Bound.PESSIMISTIC, np.zeros(1), masses, tail, math.inf, None)
-        monkeypatch.setattr(paid_rounds, "log_moments", lambda loss, side, m=moments: m)
+        monkeypatch.setattr(plans, "log_moments", lambda loss, side, m=moments: m)
         kept = moments.kept(1.0)  # rounded up itself
         for t in np.geomspace(0.3, 40.0, 30).tolist():
             variance = 2 * exact(0.9) ** 2
             rare = min(
                 (1 - 1 / exact(p)) * MP.log(exact(tail)) + exact(t) * (exact(p) * t + 1) / variance
-                for p in paid_rounds._HOELDER
+                for p in plans._HOELDER
             )
             truth = MP.log(MP.exp(exact(kept)) + MP.exp(rare))
             alone = exact(t) * (exact(t) + 1) / variance
             truth = max(min(truth, alone), exact(0))
-            found = paid_rounds._side(loss, t, sampled(0.9))
+            found = plans._side(loss, t, sampled(0.9))
             assert truth <= found <= truth + exact("1e-9") * (1 + abs(truth))
 
 
@@ -113,7 +113,7 @@ def test_only_what_is_certain_to_be_infinite_is_refused() -> None:
 
     loss: Any = SimpleNamespace(largest=math.inf, divergence=HOCKEY_STICK, delta=delta)
     loss.reversed = loss
-    assert paid_rounds._condition(sampled(1.0), loss) is None
+    assert plans._condition(sampled(1.0), loss) is None
     certain: Any = SimpleNamespace(**vars(loss) | {"delta": lambda *_: 1e-300})
     loss.reversed = certain
-    assert "infinite with some probability" in str(paid_rounds._condition(sampled(1.0), loss))
+    assert "infinite with some probability" in str(plans._condition(sampled(1.0), loss))

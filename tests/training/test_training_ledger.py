@@ -32,8 +32,7 @@ from shuffle_accountant.training import (
     clip,
     private_mean,
 )
-from shuffle_accountant.training.budget import BudgetCache
-from shuffle_accountant.training.cohorts import CohortBudget
+from shuffle_accountant.training.budget import BudgetCache, CohortBudget
 from shuffle_accountant.training.sampling import UserBatches
 
 RARE = 1e-6  # significance of every statistical test; seeds are fixed

@@ -845,7 +845,7 @@ def test_arguments_are_checked_before_eps0_is_worked_out(
     def never(**given: Any) -> float:
         raise NeverAsked
 
-    engine = "shuffle_accountant.training.opacus.messages.engine"
+    engine = "shuffle_accountant.training.opacus.messages"
     monkeypatch.setattr(f"{engine}.max_eps0", never)
     question = {"target_epsilon": 2.0, "target_delta": DELTA, "epochs": 2}
     with pytest.raises(NeverAsked):

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
-    from shuffle_accountant.training.flower.allocation import (
+    from shuffle_accountant.training.flower.client import LocalRandomizerMod as LocalRandomizerMod
+    from shuffle_accountant.training.flower.strategies import (
         AllocationStrategy as AllocationStrategy,
     )
-    from shuffle_accountant.training.flower.client import LocalRandomizerMod as LocalRandomizerMod
-    from shuffle_accountant.training.flower.shuffled import ShuffledStrategy as ShuffledStrategy
+    from shuffle_accountant.training.flower.strategies import ShuffledStrategy as ShuffledStrategy
 
 _HOMES = {
-    "AllocationStrategy": "allocation",
+    "AllocationStrategy": "strategies",
     "LocalRandomizerMod": "client",
-    "ShuffledStrategy": "shuffled",
+    "ShuffledStrategy": "strategies",
 }
 _MISSING = "training.flower needs Flower: pip install '.[flower]' in a clone"
 

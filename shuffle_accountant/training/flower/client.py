@@ -1,3 +1,5 @@
+# mypy: disable-error-code="misc"
+# Flower is optional, so its classes are of unknown type here.
 """Clipping and randomizing of a client's update before it leaves the device."""
 
 from __future__ import annotations
@@ -23,29 +25,7 @@ from shuffle_accountant.numerics.secure import secure_generator
 from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 
-__all__ = [
-    "WEIGHT",
-    "LocalRandomizerMod",
-    "clipped",
-    "dimension_of",
-    "like",
-    "only_arrays",
-    "synthetic_reply",
-    "update_of",
-    "updated",
-]
-
-# mypy: disable-error-code="misc"
-# Flower is optional, so its classes are of unknown type here.
-
-
 WEIGHT = "num-examples"
-
-
-# mypy: disable-error-code="misc"
-# Flower is optional, so its classes are of unknown type here.
-
-
 # Where a client's state counts the rounds that it took part in.
 _STATE, _ROUNDS = "shuffle-accountant", "rounds"
 # Flower's code for a mod whose conditions are not met.
@@ -71,18 +51,17 @@ def update_of(received: Any, returned: Any) -> NDArray[np.float64]:
 
     An error would tell everybody of that one client.
     """
-    before = _arrays(received)
-    zero = np.zeros(sum(one.size for one in before.values() if _is_float(one)))
+    before = {key: one for key, one in _arrays(received).items() if _is_float(one)}
+    zero = np.zeros(dimension_of(received))
     try:
         after = _arrays(returned)
-        parts = []
-        for key, one in before.items():
-            if not _is_float(one):
-                continue
-            if after[key].shape != one.shape or not _is_float(after[key]):
-                return zero
-            with np.errstate(all="ignore"):  # a warning would tell of it, too
-                parts.append(after[key].astype(np.float64).ravel() - one.astype(np.float64).ravel())
+        if any(after[k].shape != one.shape or not _is_float(after[k]) for k, one in before.items()):
+            return zero
+        with np.errstate(all="ignore"):  # a warning would tell of it, too
+            parts = [
+                after[key].astype(np.float64).ravel() - one.astype(np.float64).ravel()
+                for key, one in before.items()
+            ]
     except Exception:
         return zero
     update = np.concatenate(parts) if parts else zero
@@ -94,10 +73,9 @@ def clipped(update: NDArray[np.float64], max_norm: float) -> NDArray[np.float64]
     largest = float(np.max(np.abs(update), initial=0.0))
     if largest == 0.0:
         return update
-    norm = largest * float(np.linalg.norm(update / largest))  # no square overflows or vanishes
-    if norm <= max_norm:
-        return update
-    return update / largest * (max_norm * (1.0 - 1e-12) / float(np.linalg.norm(update / largest)))
+    unit = update / largest  # no square overflows or vanishes
+    norm = float(np.linalg.norm(unit))
+    return update if largest * norm <= max_norm else unit * (max_norm * (1.0 - 1e-12) / norm)
 
 
 def updated(received: Any, update: NDArray[np.float64]) -> Any:
@@ -124,18 +102,6 @@ def like(received: Any, arrays: Any) -> Any:
             new = np.rint(new)
         found[key] = Array(np.asarray(new.astype(one.dtype)))
     return ArrayRecord(found)
-
-
-def synthetic_reply(strategy: Any, key: str, arrays: Any, server_round: int) -> Any:
-    """One reply of weight 1 with the aggregate, which a strategy takes for that of a client."""
-    weight = MetricRecord({getattr(strategy, "weighted_by_key", WEIGHT): 1})
-    content = RecordDict({key: arrays, "metrics": weight})
-    return Message(
-        content=content,
-        dst_node_id=0,
-        message_type=MessageType.TRAIN,
-        group_id=str(server_round),
-    )
 
 
 def _arrays(record: Any) -> Mapping[str, NDArray[Any]]:
@@ -195,12 +161,8 @@ class LocalRandomizerMod:
             return self._refused(msg, f"this client takes part in {self.max_rounds} rounds at most")
         before = updated(received, np.zeros(dimension))
         update = self._trained(before, msg, ctxt, call_next)
-        content = RecordDict(
-            {
-                key: updated(before, self._randomized(update)),
-                "metrics": MetricRecord({WEIGHT: 1}),
-            }
-        )
+        weight = MetricRecord({WEIGHT: 1})
+        content = RecordDict({key: updated(before, self._randomized(update)), "metrics": weight})
         return Message(content=content, reply_to=msg)
 
     def _trained(
@@ -221,14 +183,11 @@ class LocalRandomizerMod:
             ctxt.state[_STATE] = ConfigRecord({_ROUNDS: rounds})
 
     def _randomized(self, update: NDArray[np.float64]) -> NDArray[np.float64]:
-        rng = secure_generator()
-        if isinstance(self.randomizer, GaussianVectors):
-            unit = clipped(update, self.max_norm) / self.max_norm
-            message = self.randomizer.randomize(unit[np.newaxis, :], rng)[0]
-            return np.asarray(message) * self.max_norm
-        scale = self.max_norm / self.randomizer.radius
+        one = self.randomizer
+        scale = self.max_norm / (1.0 if isinstance(one, GaussianVectors) else one.radius)
         ball = clipped(update, self.max_norm) / scale
-        return np.asarray(self.randomizer.randomize(ball[np.newaxis, :], rng)[0]) * scale
+        message = one.randomize(ball[np.newaxis, :], secure_generator())[0]
+        return np.asarray(message) * scale
 
     def _counted(self, ctxt: Any) -> bool:
         """Count a round; False if there is none left."""

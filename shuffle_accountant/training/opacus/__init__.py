@@ -15,7 +15,7 @@ privacy unit; neighbours differ in one record that is zeroed out.
     engine.get_epsilon(delta=1e-5)  # a certified bracket, also in the middle of an epoch
 
 `ShufflePrivacyEngine` is for users who trust a shuffler only: every user's gradient is clipped,
-randomized by an eps0-LDP vector randomizer, shuffled and averaged.
+randomized by an eps0-LDP vector randomizer, shuffled and averaged; the model learns that mean.
 
     engine = ShufflePrivacyEngine()
     model, optimizer, loader = engine.make_private(
@@ -32,16 +32,18 @@ Importing this module registers "allocation" and "shuffle" with
 from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.training.opacus.batches.accountant import AllocationAccountant
-from shuffle_accountant.training.opacus.batches.engine import AllocationPrivacyEngine
-from shuffle_accountant.training.opacus.batches.optimizer import DealtOptimizer
-from shuffle_accountant.training.opacus.batches.sampler import AllocationSampler, ShuffledSampler
+from shuffle_accountant.training.opacus.batches import AllocationPrivacyEngine, DealtOptimizer
+from shuffle_accountant.training.opacus.deals import (
+    AllocationAccountant,
+    AllocationSampler,
+    ShuffledSampler,
+)
 from shuffle_accountant.training.opacus.loops import lightning_callback, trainer_callback
-from shuffle_accountant.training.opacus.messages.engine import ShufflePrivacyEngine
-from shuffle_accountant.training.opacus.messages.loader import ShuffleDataLoader
-from shuffle_accountant.training.opacus.messages.optimizer import (
+from shuffle_accountant.training.opacus.messages import (
     ShuffleAccountant,
+    ShuffleDataLoader,
     ShuffleOptimizer,
+    ShufflePrivacyEngine,
 )
 
 __all__ = [

@@ -18,8 +18,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["Draw", "DrawnTensor", "Pass", "Trace", "mapped", "plain", "tagged"]
-
 # Two are as much too many as any number, and a running sum of losses would gather all.
 _MOST_DRAWS = 2
 
@@ -51,29 +49,17 @@ class Trace:
 
     def _leave(self, module: Any, args: Any, output: Any) -> None:
         """Note these draws as soon as a gradient comes back through the output."""
-        draws, seen = self._entering, []
-
-        def watched(tensor: Any) -> Any:
-            seen.append(tensor)
+        draws, seen = self._entering, tensors(output)
+        for tensor in seen:
             if tensor.grad_fn is not None:
                 tensor.register_hook(lambda gradient: self.draws.update(draws))
-            return tensor
-
-        mapped(watched, output)
         if not seen and torch.is_grad_enabled():  # an object that cannot be looked into
             self.draws.update(draws)
 
 
 @dataclass(eq=False)
 class Draw:
-    """A batch that was handed out.
-
-    Attributes:
-        trace: of the loader that handed it out.
-        of_pass: in which pass.
-        users: how many.
-        used: whether a step has used it.
-    """
+    """A batch of some users that a loader, with its trace, handed out in a pass."""
 
     trace: Trace
     of_pass: Pass
@@ -86,11 +72,7 @@ class Draw:
 
 
 class DrawnTensor(torch.Tensor):
-    """A tensor that remembers the draws it was computed from, and hands them on.
-
-    Attributes:
-        draws: one of them, or two if there are more.
-    """
+    """A tensor that remembers one draw it was computed from, or two of more, and hands them on."""
 
     draws: frozenset[Draw] = frozenset()
 
@@ -122,12 +104,7 @@ class DrawnTensor(torch.Tensor):
 
 
 def tagged(batch: Any, draw: Draw) -> Any:
-    """The batch with tensors that remember the draw.
-
-    Args:
-        batch: a tensor, or mappings and sequences of them. Anything else stays as it is.
-        draw: where it comes from.
-    """
+    """The batch (of `mapped`) with tensors that remember the draw."""
     draws = frozenset((draw,))
     return mapped(lambda tensor: _remember(_as(DrawnTensor, tensor), draws), batch)
 
@@ -149,22 +126,26 @@ def _remember(tensor: Any, draws: frozenset[Draw]) -> Any:
 
 
 def _draws(values: Any) -> frozenset[Draw]:
-    found: set[Draw] = set()
+    drawn = (tensor for tensor in tensors(values) if isinstance(tensor, DrawnTensor))
+    return frozenset(islice({draw for tensor in drawn for draw in tensor.draws}, _MOST_DRAWS))
 
-    def look(tensor: Any) -> Any:
-        found.update(getattr(tensor, "draws", ()) if isinstance(tensor, DrawnTensor) else ())
+
+def tensors(values: Any) -> list[Any]:
+    """All tensors of a structure, as `mapped` goes through it."""
+    found: list[Any] = []
+
+    def note(tensor: Any) -> Any:
+        found.append(tensor)
         return tensor
 
-    mapped(look, values)
-    return frozenset(islice(found, _MOST_DRAWS))
+    mapped(note, values)
+    return found
 
 
 def mapped(change: Callable[[Any], Any], values: Any) -> Any:
     """The same structure with every tensor changed; a structure without changes is left alone.
 
-    Args:
-        change: called with every tensor.
-        values: a tensor, or mappings and sequences of them. Anything else stays as it is.
+    It is a tensor, or mappings and sequences of them; anything else stays as it is.
     """
     if isinstance(values, torch.Tensor):
         return change(values)

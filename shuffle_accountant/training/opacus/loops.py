@@ -2,10 +2,8 @@
 # Lightning and transformers are optional, so their classes are of unknown type here.
 """Callbacks for training loops, Lightning's and Hugging Face's: an engine's accounting is kept.
 
-They (extras ``lightning`` and ``transformers``) save it in the loop's checkpoints, collect a
-bracket of epsilon after every epoch, and refuse options of the loop that would change gradients
-behind the engine's back. What must reach the loop as it is are the loader and the optimizer of
-`make_private`: a step on another batch is refused by the optimizer itself.
+What must reach the loop as it is are the loader and the optimizer of `make_private`: a step on
+another batch is refused by the optimizer itself.
 """
 
 from __future__ import annotations
@@ -16,9 +14,7 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.training.opacus.engine import CertifiedEngine
-
-__all__ = ["lightning_callback", "trainer_callback"]
+from shuffle_accountant.training.opacus.shared import CertifiedEngine
 
 _FILE = "privacy_accountant.json"
 
@@ -43,15 +39,9 @@ def lightning_callback(engine: CertifiedEngine, *, delta: float) -> Any:
         raise ImportError(
             "lightning_callback needs Lightning: pip install '.[lightning]' in a clone"
         ) from None
-    _require_engine(engine)
-    delta = validate.open_unit(delta=delta)
 
-    class PrivacyCallback(Callback):
+    class PrivacyCallback(_Keeping, Callback):
         """Keeps the accounting of an engine in Lightning's checkpoints."""
-
-        def __init__(self) -> None:
-            self.engine = engine
-            self.epsilons: list[Bracket] = []
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             """Refuse what would change the private gradients, or share them among devices."""
@@ -66,7 +56,7 @@ def lightning_callback(engine: CertifiedEngine, *, delta: float) -> Any:
 
         def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
             """Collect the bracket of what has been spent."""
-            self.epsilons.append(engine.get_epsilon(delta))
+            self._collect()
 
         def state_dict(self) -> dict[str, Any]:
             """The accounting, for a checkpoint."""
@@ -77,7 +67,7 @@ def lightning_callback(engine: CertifiedEngine, *, delta: float) -> Any:
             """Go on with the accounting of a checkpoint."""
             engine.accountant.load_state_dict(state_dict)
 
-    return PrivacyCallback()
+    return PrivacyCallback(engine, delta)
 
 
 def trainer_callback(
@@ -105,20 +95,9 @@ def trainer_callback(
         raise ImportError(
             "trainer_callback needs transformers: pip install '.[transformers]' in a clone"
         ) from None
-    _require_engine(engine)
-    delta = validate.open_unit(delta=delta)
-    if resume_from is not None:
-        path = Path(resume_from) / _FILE
-        if not path.is_file():
-            raise ValueError(f"resume_from must be a checkpoint with a {_FILE}, got {resume_from}")
-        engine.accountant.load_state_dict(json.loads(path.read_text(encoding="utf-8")))
 
-    class PrivacyCallback(TrainerCallback):
+    class PrivacyCallback(_Keeping, TrainerCallback):
         """Keeps the accounting of an engine in the Trainer's checkpoints."""
-
-        def __init__(self) -> None:
-            self.engine = engine
-            self.epsilons: list[Bracket] = []
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             """Refuse what would change the private gradients, or log their norm."""
@@ -132,7 +111,7 @@ def trainer_callback(
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             """Collect the bracket of what has been spent."""
-            self.epsilons.append(engine.get_epsilon(delta))
+            self._collect()
 
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             """Write the accounting into the folder of the checkpoint."""
@@ -140,16 +119,29 @@ def trainer_callback(
             text = json.dumps(engine.accountant.state_dict())
             (folder / _FILE).write_text(text, encoding="utf-8")
 
-    return PrivacyCallback()
+    callback = PrivacyCallback(engine, delta)
+    if resume_from is not None:
+        path = Path(resume_from) / _FILE
+        if not path.is_file():
+            raise ValueError(f"resume_from must be a checkpoint with a {_FILE}, got {resume_from}")
+        engine.accountant.load_state_dict(json.loads(path.read_text(encoding="utf-8")))
+    return callback
 
 
-def _require_engine(engine: Any) -> None:
-    """Refuse engines whose accounting is none of ours."""
-    if not isinstance(engine, CertifiedEngine):
-        raise TypeError(
-            "engine must be an AllocationPrivacyEngine or a ShufflePrivacyEngine, got "
-            f"{validate.shown(engine)} of type {type(engine).__name__}"
-        )
+class _Keeping:
+    """An engine whose accounting is kept, with a bracket of epsilon for each epoch."""
+
+    def __init__(self, engine: CertifiedEngine, delta: float) -> None:
+        if not isinstance(engine, CertifiedEngine):
+            raise TypeError(
+                "engine must be an AllocationPrivacyEngine or a ShufflePrivacyEngine, got "
+                f"{validate.shown(engine)} of type {type(engine).__name__}"
+            )
+        self.engine, self._delta = engine, validate.open_unit(delta=delta)
+        self.epsilons: list[Bracket] = []
+
+    def _collect(self) -> None:
+        self.epsilons.append(self.engine.get_epsilon(self._delta))
 
 
 def _refuse(owner: str, found: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:

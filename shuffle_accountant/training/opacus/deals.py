@@ -1,61 +1,225 @@
 # mypy: disable-error-code="misc"
-# PyTorch is optional, so its classes are of unknown type here.
-"""Batch samplers that deal the records of every epoch into batches, and know the deal.
+# Opacus and PyTorch are optional, so their classes are of unknown type here.
+"""Records that are dealt anew into the batches of every epoch, and what a deal costs.
 
-All of a deal's state is here, and none of it in the loader: Opacus' `BatchMemoryManager` makes a
-loader of its own from the batch sampler. Who knows the deal knows which step used a record, so it
-is a secret, and it comes from a generator of its own: ``torch.manual_seed`` does not govern it.
+All of a deal's state is in the batch sampler, and none of it in the loader: Opacus'
+`BatchMemoryManager` makes a loader of its own from the sampler. Who knows the deal knows which step
+used a record, so it is a secret, and it comes from a generator of its own: ``torch.manual_seed``
+does not govern it. The accountant, which Opacus calls "allocation", has one entry for every deal.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from opacus.accountants import register_accountant
 from torch.utils.data import Sampler
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import epsilon
 from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.attained import attained_epsilon
+from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import ShuffledBatches
-from shuffle_accountant.training.opacus.batches.accountant import SAMPLINGS
-from shuffle_accountant.training.opacus.checks import require_plain
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism
+from shuffle_accountant.rounds.protocol import Protocol
+from shuffle_accountant.training.opacus.shared import CertifiedAccountant, require_plain
+
+# Each record in a step of its own, or all records shuffled into batches of one size.
+SAMPLINGS = ("allocation", "shuffle")
+MOST_STEPS = 10**9
 
 
-class Deal:
-    """The assignment of records to the steps of one epoch; it must stay secret.
+@dataclass(frozen=True, kw_only=True)
+class DealtEpoch:
+    """The released ones of the steps of one deal.
 
-    Args:
-        order: records, step by step.
-        sizes: number of records of each step.
-        released: steps that were made already.
-        noise_multiplier: of these steps, or of each step of the deal, or None.
-
-    Attributes:
-        yielded: steps whose batches were handed out.
-        live: whether an iterator hands them out.
-        ended: whether that iterator went to the end.
-        allowed: steps that the budget allows, or None if that is not known yet.
+    The noise multiplier is that of all steps, or of an allocation one for each.
+    ``records_per_user`` is the most records that one user owns, if the unit of privacy is a user,
+    and None if it is one record, as for "shuffle".
     """
 
-    def __init__(
+    sampling: str
+    noise_multiplier: float | tuple[float, ...]
+    steps: int
+    released: int
+    records_per_user: int | None = None
+
+    def __post_init__(self) -> None:
+        steps = validate.integer(minimum=1, maximum=MOST_STEPS, steps=self.steps)
+        if self.records_per_user is not None:
+            most = MOST_STEPS if self.sampling == "allocation" else 0
+            validate.integer(minimum=1, maximum=most, records_per_user=self.records_per_user)
+        vars(self).update(
+            sampling=validate.choice(SAMPLINGS, sampling=self.sampling),
+            noise_multiplier=noise_multipliers(self.noise_multiplier, steps, self.sampling),
+            steps=steps,
+            released=validate.integer(minimum=1, maximum=steps, released=self.released),
+        )
+
+    @property
+    def round(self) -> Round:
+        """The round to account for; the whole epoch, a bound for any part, if none is known."""
+        if self.sampling == "shuffle":
+            assert isinstance(self.noise_multiplier, float)
+            return ShuffledBatches(noise_multiplier=self.noise_multiplier, steps=self.steps)
+        step = GaussianMechanism(noise_multiplier=self.noise_multiplier)
+        if self.whole:
+            owned = self.records_per_user or 1
+            return RandomAllocation(step, steps=self.steps, records_per_user=owned)
+        return RandomAllocation(step, steps=self.steps, released=self.released)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a part of the epoch costs as much as all of it."""
+        return self.sampling == "shuffle" or (self.records_per_user or 1) > 1
+
+
+def noise_multipliers(
+    given: float | Sequence[float], steps: int, sampling: str
+) -> float | tuple[float, ...]:
+    """The noise multiplier, finite and > 0, of all steps of a deal, or of an allocation's each."""
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        return validate.positive(noise_multiplier=given)
+    each = tuple(validate.positive(noise_multiplier=one) for one in given)
+    if sampling != "allocation" or len(each) != steps:
+        raise ValueError(
+            "noise_multiplier must be one number, or with sampling='allocation' one for each of "
+            f"the steps={steps}, got {len(each)} with sampling={sampling!r}"
+        )
+    return each
+
+
+class AllocationAccountant(CertifiedAccountant):
+    """Accounts for epochs of DP-SGD whose records are dealt into batches.
+
+    A deal that is broken off counts as the steps it released, and the next one as a deal of its
+    own: two halves of two deals are no whole one.
+
+    Attributes:
+        history: a `DealtEpoch` for every deal of which at least one step was released.
+    """
+
+    name: ClassVar[str] = "allocation"
+    engine: ClassVar[str] = "AllocationPrivacyEngine"
+    fields: ClassVar[tuple[str, ...]] = ("sampling", "noise_multiplier", "steps", "released")
+    optional: ClassVar[frozenset[str]] = frozenset({"records_per_user"})
+
+    history: list[DealtEpoch]
+
+    def __len__(self) -> int:
+        """Steps released so far."""
+        return sum(epoch.released for epoch in self.history)
+
+    @property
+    def protocol(self) -> Protocol:
+        """Everything recorded so far."""
+        return Protocol([(epoch.round, 1) for epoch in self.history])
+
+    def step(
         self,
-        order: NDArray[np.int64],
-        sizes: NDArray[np.int64],
-        released: int = 0,
-        noise_multiplier: float | tuple[float, ...] | None = None,
+        *,
+        noise_multiplier: float | Sequence[float],
+        steps: int | None = None,
+        sampling: str = "allocation",
+        records_per_user: int | None = None,
+        begins_deal: bool = True,
+        sample_rate: float | None = None,
     ) -> None:
-        self.order, self.sizes = order, sizes
-        self.released = self.yielded = released
-        self.noise_multiplier = noise_multiplier
-        self.live = self.ended = False
-        self.allowed: int | None = None
-        self._ends = np.cumsum(sizes)
+        """Record one step.
+
+        Args:
+            noise_multiplier: deviation of the noise over the largest norm, finite, > 0, or one for
+                each step of the deal.
+            steps: of the whole deal, >= 1.
+            sampling: "allocation" or "shuffle".
+            records_per_user: most records that one user owns, if the unit is a user.
+            begins_deal: whether it is the first step of its deal.
+            sample_rate: of Poisson sampling, which this does not account for.
+
+        Raises:
+            ValueError: Poisson sampling, a step that continues another deal than the last one, or
+                steps of records and of users in one history. Nothing is recorded.
+        """
+        if sample_rate is not None:
+            raise ValueError(
+                "the accountant 'allocation' is for records that are dealt to the steps of an "
+                f"epoch, got Poisson sampling with sample_rate={sample_rate!r}: use "
+                "AllocationPrivacyEngine"
+            )
+        begins = validate.flag(begins_deal=begins_deal)
+        first = DealtEpoch(
+            sampling=sampling,
+            noise_multiplier=noise_multiplier,  # type: ignore[arg-type]
+            steps=validate.integer(minimum=1, maximum=MOST_STEPS, steps=steps),
+            released=1,
+            records_per_user=records_per_user,
+        )
+        self.require_unit(records_per_user)
+        if begins:
+            self.history.append(first)
+            return
+        last = self.history[-1] if self.history else None
+        if last is None or replace(last, released=1) != first or last.released == last.steps:
+            raise ValueError(f"begins_deal must be True for the first step of {first!r}")
+        self.history[-1] = replace(last, released=last.released + 1)
+
+    def require_unit(self, records_per_user: int | None) -> None:
+        """Refuse steps of users after steps of records, or the other way round.
+
+        A user may own several records: what was recorded for one record is less than a user loses.
+        """
+        of_records = bool(self.history) and self.history[-1].records_per_user is None
+        if self.history and of_records is not (records_per_user is None):
+            unit = "a record" if of_records else "a user"
+            raise ValueError(
+                f"user_ids must be given for all steps or for none: those recorded are of {unit}, "
+                f"got records_per_user={records_per_user!r}"
+            )
+
+    @staticmethod
+    def written(entry: DealtEpoch) -> dict[str, Any]:
+        """An entry of the history in plain JSON types."""
+        state = asdict(entry)
+        if not isinstance(entry.noise_multiplier, float):
+            state["noise_multiplier"] = list(entry.noise_multiplier)
+        if entry.records_per_user is None:  # written as they always were
+            del state["records_per_user"]
+        return state
+
+    @staticmethod
+    def read(entry: dict[str, Any]) -> DealtEpoch:
+        """Inverse of `written`."""
+        return DealtEpoch(**entry)
+
+
+# forced, so that the module can be reloaded
+register_accountant(AllocationAccountant.mechanism(), AllocationAccountant, force=True)
+
+
+@dataclass(eq=False)
+class Deal:
+    """The assignment of records to the steps of one epoch; it must stay secret."""
+
+    order: NDArray[np.int64]  # records, step by step
+    sizes: NDArray[np.int64]  # number of records of each step
+    released: int = 0  # steps that were made already
+    noise_multiplier: float | tuple[float, ...] | None = None  # of these, or of each step
+    yielded: int = field(init=False)  # steps whose batches were handed out
+    live: bool = False  # whether an iterator hands them out
+    ended: bool = False  # whether that iterator went to the end
+    allowed: int | None = None  # steps that the budget allows, or None if that is not known yet
+
+    def __post_init__(self) -> None:
+        self.yielded = self.released
+        self._ends = np.cumsum(self.sizes)
 
     def __len__(self) -> int:
         """Number of steps of the deal."""
@@ -80,13 +244,9 @@ class DealtSampler(Sampler):
         records: how many there are, or which of them this process deals.
         steps: batches of an epoch, >= 1.
         rng: source of randomness; by default the operating system's cryptographic one.
-
-    Attributes:
-        deal: what was dealt last, or None.
-        on_deal: called before every deal.
     """
 
-    sampling: str
+    sampling: ClassVar[str]
 
     def __init__(
         self,
@@ -100,8 +260,8 @@ class DealtSampler(Sampler):
         self.records: NDArray[np.int64] = records
         self.steps = validate.integer(minimum=1, steps=steps)
         self.rng = generator(rng)
-        self.deal: Deal | None = None
-        self.on_deal: Callable[[], None] = lambda: None
+        self.deal: Deal | None = None  # what was dealt last
+        self.on_deal: Callable[[], None] = lambda: None  # called before every deal
         self._resumed: Deal | None = None
 
     def __len__(self) -> int:
@@ -253,7 +413,7 @@ def kept_records(user_ids: Any, most: int | None, records: int) -> tuple[NDArray
     """The records that are dealt, increasing, and how many of them one user owns at most.
 
     Args:
-        user_ids: who owns each record of the dataset, whole numbers or texts, shape (records,).
+        user_ids: who owns each of the ``records``, whole numbers or texts.
         most: records of each user that are kept, the first ones in the dataset; None for all.
         records: how many the dataset has.
     """
@@ -274,13 +434,7 @@ def kept_records(user_ids: Any, most: int | None, records: int) -> tuple[NDArray
 
 
 def refuse_shuffling(*, noise_multiplier: float, steps: int, delta: float) -> None:
-    """Refuse a loader that shuffles, and say what an epoch of its batches costs.
-
-    Args:
-        noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
-        steps: full batches of an epoch, >= 1.
-        delta: in (0, 1).
-    """
+    """Refuse a loader that shuffles, and say what an epoch of its full batches costs."""
     round = ShuffledBatches(noise_multiplier=noise_multiplier, steps=steps)
     most = epsilon(round, delta=delta, tolerance=0.01).upper
     least = attained_epsilon(round, delta=delta).lower

@@ -1,56 +1,229 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Opacus' DP-SGD with records that are dealt anew in every epoch (extra ``opacus``).
-
-The privacy unit is one element of the dataset: one record, which neighbouring datasets have or have
-zeroed out. Clipping, noise and scaling are Opacus' own. What is different is which records a step
-uses, and what that costs: a certified bracket.
-"""
+"""Opacus' DP-SGD, each step of which uses exactly one batch of a deal of the records."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from opacus.optimizers import DPOptimizer, get_optimizer_class
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.calibration.calibrate import min_noise_multiplier
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
-from shuffle_accountant.training.opacus.batches.accountant import (
+from shuffle_accountant.training.opacus.deals import (
     AllocationAccountant,
-    noise_multipliers,
-)
-from shuffle_accountant.training.opacus.batches.optimizer import DealtSteps, dealt
-from shuffle_accountant.training.opacus.batches.sampler import (
     Deal,
+    DealtEpoch,
     DealtSampler,
     dealt_by,
     kept_records,
+    noise_multipliers,
     refuse_shuffling,
     steps_of,
 )
-from shuffle_accountant.training.opacus.checks import (
+from shuffle_accountant.training.opacus.shared import (
+    CertifiedEngine,
+    PrivateOptimizer,
+    checked_budget,
+    drop_gradients,
     is_distributed,
     loader_options,
     require_own_parameters,
     require_records,
-    shuffles,
+    require_samples,
 )
-from shuffle_accountant.training.opacus.engine import CertifiedEngine, checked_budget
-
-__all__ = ["AllocationPrivacyEngine"]
 
 # Delta of a shuffle's price where none is given, in units of one over the records.
 _DELTA_SHARE = 0.1
 _CLIPPINGS = ("flat", "per_layer")
+
+
+class DealtSteps:
+    """Checks each step of a deal against theorem and budget, and records it.
+
+    Args:
+        accountant: records them.
+        sampler: deals their records.
+        budget: epsilon (nats) and delta, or None.
+        records_per_user: most records that one user owns, or None if the unit is one record.
+        schedule: noise multipliers of a deal's steps, or None if the optimizer's own is used.
+    """
+
+    def __init__(
+        self,
+        accountant: AllocationAccountant,
+        sampler: DealtSampler,
+        budget: tuple[float, float] | None,
+        *,
+        records_per_user: int | None = None,
+        schedule: tuple[float, ...] | None = None,
+    ) -> None:
+        self.sampler, self.accountant, self._budget = sampler, accountant, budget
+        self._records, self._schedule = records_per_user, schedule
+        self._last = None if schedule is None else schedule[0]
+
+    def allow(self, own: float) -> tuple[float, int]:
+        """Noise multiplier, and records, a secret, of the next step, where the optimizer's is own.
+
+        Refuses what no theorem, or no budget, covers.
+        """
+        schedule = self._schedule
+        if schedule is not None and own != self._last:
+            raise ValueError(
+                "noise_multiplier must not be changed where make_private was given one for each "
+                f"step, got {own!r}"
+            )
+        deal = self._at_hand()
+        if schedule is not None or deal.noise_multiplier is None:
+            deal.noise_multiplier = own if schedule is None else schedule
+        elif deal.noise_multiplier != own:
+            raise ValueError(
+                f"noise_multiplier must not change in the middle of an epoch, got {own!r} after "
+                f"{deal.noise_multiplier!r} (give make_private a list, one for each step)"
+            )
+        if deal.allowed is None:
+            deal.allowed = self._allowed(deal)
+        if deal.released >= deal.allowed:
+            assert self._budget is not None
+            raise self.accountant.exceeded(*self._budget)
+        self._last = own if schedule is None else schedule[deal.released]
+        return self._last, deal.size
+
+    def record(self) -> None:
+        """Record the step."""
+        deal = self._at_hand()
+        self.accountant.step(begins_deal=deal.released == 0, **self._of(deal))
+        deal.released += 1
+
+    def _of(self, deal: Deal) -> dict[str, Any]:
+        """What a deal's entry in the accountant is made of, but for the steps released."""
+        return {
+            "noise_multiplier": deal.noise_multiplier,
+            "steps": len(deal),
+            "sampling": self.sampler.sampling,
+            "records_per_user": self._records,
+        }
+
+    def _at_hand(self) -> Deal:
+        deal = self.sampler.deal
+        if deal is None or deal.released >= deal.yielded:
+            raise ValueError(
+                "a step must use a new batch of the private loader, got none since the last step"
+            )
+        return deal
+
+    def _allowed(self, deal: Deal) -> int:
+        """Number of steps of this deal that fit the budget; fewer are post-processing of more.
+
+        It never depends on the data: a run may stop there and pay for the steps it made.
+        """
+        if self._budget is None or self._fits(deal, len(deal), self._budget):
+            return len(deal)
+        whole = DealtEpoch(released=len(deal), **self._of(deal)).whole
+        if whole or not self._fits(deal, 1, self._budget):
+            return 0
+        budget = self._budget
+        parts = range(2, len(deal))
+        return 1 + bisect_left(parts, True, key=lambda made: not self._fits(deal, made, budget))
+
+    def _fits(self, deal: Deal, released: int, budget: tuple[float, float]) -> bool:
+        part = DealtEpoch(released=released, **self._of(deal))
+        earlier = AllocationAccountant()
+        earlier.history = self.accountant.history[: -1 if deal.released else None]
+        return not earlier.would_exceed(part.round, epsilon=budget[0], delta=budget[1])
+
+
+class DealtOptimizer(PrivateOptimizer):
+    """Mixed into an optimizer of Opacus', whose clipping, noise and scaling stay what they are.
+
+    A step whose batch is empty is made like any other: of the placeholder nothing is used but its
+    shape. A record whose gradient is not finite counts as zero.
+
+    Args:
+        *arguments: of the optimizer.
+        steps: asked before the noise is drawn, notified before the sum is used.
+        **options: of the optimizer.
+    """
+
+    def __init__(self, *arguments: Any, steps: DealtSteps, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._steps, self.accountant = steps, steps.accountant
+        self._parameters = len(self._opacus.params)
+        self._rows = 0
+        steps.sampler.on_deal = self._forget_batch
+
+    def clip_and_accumulate(self) -> None:
+        """Add up the clipped gradients, as Opacus does, without those that are not finite.
+
+        One of them makes the sum not finite, which is quickly seen; then it is made again.
+        """
+        add: Callable[[], None] = super().clip_and_accumulate
+        sums = [parameter.summed_grad for parameter in self._opacus.params]
+        held = [None if one is None else one.clone() for one in sums]
+        add()
+        if all(bool(torch.isfinite(p.summed_grad).all()) for p in self._opacus.params):
+            return
+        _clear_rows(self._opacus.grad_samples)
+        for parameter, earlier in zip(self._opacus.params, held, strict=True):
+            parameter.summed_grad = earlier
+            del parameter.grad_sample._processed  # Opacus' mark of what it has added up
+        add()
+
+    def _released(self, whole: bool, closure: Any) -> bool:
+        noise_multiplier, size = self._steps.allow(self._opacus.noise_multiplier)
+        self._opacus.noise_multiplier = noise_multiplier
+        samples = require_samples(self, self._parameters)
+        self._rows += len(samples[0])  # a batch may come in parts
+        wanted = max(size, 1)
+        if self._rows > wanted or (whole and self._rows < wanted):
+            # how many there are is the deal's secret
+            raise ValueError(
+                "a step must use one whole batch of the private loader, got another number of rows"
+            )
+        if size == 0:
+            for placeholder in samples:
+                placeholder.zero_()
+        super_step: Callable[[Any], bool] = super(PrivateOptimizer, self).pre_step
+        if not super_step(closure):
+            return False
+        self._steps.record()
+        self._give_receipt()
+        self._forget()
+        return True
+
+    def _forget(self) -> None:
+        self._rows = 0
+
+    def _forget_batch(self) -> None:
+        """Forget the parts of a batch that was broken off; a new deal holds its records again."""
+        drop_gradients(self)
+        self._forget()
+        self._opacus._step_skip_queue.clear()
+
+
+@cache
+def dealt(kind: type) -> type:
+    """The class of optimizers like ``kind`` that step by the deal."""
+    return type(f"Dealt{kind.__name__}", (DealtOptimizer, kind), {})
+
+
+def _clear_rows(samples: list[Any]) -> None:
+    """Set the rows to zero that are not finite in any parameter."""
+    device = samples[0].device
+    finite = [torch.isfinite(s).reshape(len(s), -1).all(dim=1).to(device) for s in samples]
+    wrong = ~torch.stack(finite).all(dim=0)
+    for sample in samples:
+        sample[wrong.to(sample.device)] = 0.0
 
 
 class AllocationPrivacyEngine(CertifiedEngine):
@@ -150,24 +323,22 @@ class AllocationPrivacyEngine(CertifiedEngine):
                 the state of a private run that the accountant does not have.
         """
         distributed = is_distributed(module)
+        ways: dict[str, Any] = {"loss_reduction": loss_reduction}
+        ways["grad_sample_mode"] = grad_sample_mode
         self._checked(
             module=module,
             optimizer=optimizer,
             max_grad_norm=max_grad_norm,
-            loss_reduction=loss_reduction,
             clipping=clipping,
             noise_generator=noise_generator,
-            grad_sample_mode=grad_sample_mode,
+            **ways,
             **options,
         )
-        limit, target_delta = checked_budget(max_epsilon, target_delta)
+        budget = checked_budget(max_epsilon, target_delta)
         records = require_records(data_loader, self.dataset)
         kept, most = self._owned(data_loader, sampling, user_ids, records_per_user)
-        noise = noise_multipliers(
-            noise_multiplier,
-            steps_of(data_loader, sampling or "allocation", records),
-            sampling or "allocation",
-        )
+        named = sampling or "allocation"
+        noise = noise_multipliers(noise_multiplier, steps_of(data_loader, named, records), named)
         schedule = noise if isinstance(noise, tuple) else None
         first = noise[0] if isinstance(noise, tuple) else noise
         # refuses what no theorem covers before anything is changed
@@ -175,27 +346,19 @@ class AllocationPrivacyEngine(CertifiedEngine):
         step = GaussianMechanism(noise_multiplier=noise)
         RandomAllocation(step, steps=steps, records_per_user=most or 1)
         self.accountant.require_unit(most)
-        if sampling is None and shuffles(data_loader):
+        own = getattr(data_loader.batch_sampler, "sampler", None)
+        if sampling is None and isinstance(own, RandomSampler):
             refuse_shuffling(
                 noise_multiplier=first,
                 steps=max(1, records // data_loader.batch_sampler.batch_size),
-                delta=_DELTA_SHARE / records if target_delta is None else target_delta,
+                delta=_DELTA_SHARE / records if target_delta is None else float(target_delta),
             )
-        sampler, expected = dealt_by(
-            data_loader, sampling or "allocation", kept, self._rng, distributed=distributed
-        )
+        sampler, expected = dealt_by(data_loader, named, kept, self._rng, distributed=distributed)
 
-        module = self._private_module(
-            module,
-            batch_first=batch_first,
-            loss_reduction=loss_reduction,
-            grad_sample_mode=grad_sample_mode,
-        )
+        module = self._private_module(module, batch_first=batch_first, **ways)
         if isinstance(optimizer, DPOptimizer):
             optimizer = optimizer.original_optimizer
-        kind = get_optimizer_class(
-            clipping=clipping, distributed=distributed, grad_sample_mode=grad_sample_mode
-        )
+        kind = get_optimizer_class(clipping, distributed, grad_sample_mode)
         private = dealt(kind)(
             optimizer,
             noise_multiplier=first,
@@ -205,12 +368,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
             generator=self.secure_rng if self.secure_mode else noise_generator,
             secure_mode=self.secure_mode,
             steps=DealtSteps(
-                self.accountant,
-                sampler,
-                limit,
-                target_delta,
-                records_per_user=most,
-                schedule=schedule,
+                self.accountant, sampler, budget, records_per_user=most, schedule=schedule
             ),
         )
         self._sampler, self.dataset = sampler, data_loader.dataset
@@ -243,28 +401,20 @@ class AllocationPrivacyEngine(CertifiedEngine):
             if self._shared:
                 raise ValueError("with_deal must be False on several processes, got True")
             if deal is not None and 0 < deal.released < len(deal):
+                noise = deal.noise_multiplier
                 held["secret_deal"] = {
                     "sampling": self._sampler.sampling,
                     "order": torch.from_numpy(np.array(deal.order, np.int64)),
                     "sizes": torch.from_numpy(np.array(deal.sizes, np.int64)),
                     "released": deal.released,
-                    "noise_multiplier": (
-                        list(deal.noise_multiplier)
-                        if isinstance(deal.noise_multiplier, tuple)
-                        else deal.noise_multiplier
-                    ),
+                    "noise_multiplier": list(noise) if isinstance(noise, tuple) else noise,
                 }
         super().save_checkpoint(
             path=path, module=module, optimizer=optimizer, checkpoint_dict=held, **more
         )
 
     def _calibrated(
-        self,
-        data_loader: Any,
-        epochs: int,
-        target_epsilon: float,
-        target_delta: float,
-        **given: Any,
+        self, data_loader: Any, epochs: int, epsilon: float, delta: float, **given: Any
     ) -> dict[str, float]:
         sampling, owners = given.pop("sampling", None), given.pop("user_ids", None)
         most = given.pop("records_per_user", None)
@@ -277,8 +427,8 @@ class AllocationPrivacyEngine(CertifiedEngine):
             steps=steps_of(data_loader, named, records),
             epochs=validate.integer(minimum=1, epochs=epochs),
             records_per_user=most or 1,
-            target_epsilon=target_epsilon,
-            delta=target_delta,
+            target_epsilon=epsilon,
+            delta=delta,
         )
         return {"noise_multiplier": float(noise_multiplier)}
 
@@ -306,10 +456,9 @@ class AllocationPrivacyEngine(CertifiedEngine):
         if int(sizes.sum()) != len(order) or not np.isin(order, self._sampler.records).all():
             raise ValueError("checkpoint's deal must be one of the loader's records, got another")
         released = validate.integer(minimum=1, maximum=len(sizes) - 1, released=stored["released"])
-        noise_multiplier = noise_multipliers(
-            stored["noise_multiplier"], len(sizes), self._sampler.sampling
-        )
-        return Deal(order, sizes, released, noise_multiplier)
+        given = stored["noise_multiplier"]
+        noise = noise_multipliers(given, len(sizes), self._sampler.sampling)
+        return Deal(order, sizes, released, noise)
 
     def _owned(
         self, data_loader: Any, sampling: str | None, user_ids: Any, most: int | None

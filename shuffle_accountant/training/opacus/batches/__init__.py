@@ -1,1 +1,0 @@
-"""Central DP-SGD through Opacus: records dealt or shuffled into batches, noise by Opacus."""
