@@ -12,7 +12,7 @@ from shuffle_accountant.design.candidates import Candidate
 from shuffle_accountant.design.histograms import frequency_candidates
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
+from shuffle_accountant.randomizers.oracles import SubsetSelection
 from shuffle_accountant.sweeping import sweep
 
 

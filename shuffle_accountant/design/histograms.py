@@ -24,12 +24,10 @@ from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.channel import ChannelRandomizer
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
 from shuffle_accountant.randomizers.local_hashing import LocalHashing
+from shuffle_accountant.randomizers.oracles import RAPPOR, HadamardResponse, SubsetSelection
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
-from shuffle_accountant.randomizers.rappor import RAPPOR
 from shuffle_accountant.randomizers.registry import own_kinds
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.mechanisms import (
     GaussianMechanism,

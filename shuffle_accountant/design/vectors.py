@@ -24,7 +24,7 @@ from shuffle_accountant.design.question import Question
 from shuffle_accountant.losses.steps.null_clones import charge
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
+from shuffle_accountant.randomizers.noise import GaussianVectors
 from shuffle_accountant.randomizers.registry import own_kinds
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,

@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.binomial import log_pmf
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     FromArguments,
-    RunsOnData,
+    GivenEps0,
+    RunsOnInputs,
     YesCounts,
     distinct_inputs,
 )
@@ -25,8 +27,7 @@ from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
 __all__ = ["BitRandomizer", "CategoricalRandomizer", "FrequencyOracle"]
 
-Probabilities = NDArray[np.float64]
-Counts = tuple[Probabilities, Probabilities, Probabilities]
+Counts = tuple[Array, Array, Array]
 
 # Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
 _MOST_COUNTS = 4096
@@ -34,7 +35,7 @@ _MOST_COUNTS = 4096
 _LARGEST_EPS0 = 300.0
 
 
-class CategoricalRandomizer(RunsOnData, FrequencyEstimator, FiniteRandomizer):
+class CategoricalRandomizer(RunsOnInputs, FrequencyEstimator, FiniteRandomizer):
     """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
 
     After any permutation of the categories, messages can be renamed to get the same randomizer.
@@ -90,29 +91,25 @@ class BitRandomizer(CategoricalRandomizer):
         """Whether eps0 is so small that the probability of a wrong bit is a double."""
         return self.eps0 <= _LARGEST_EPS0
 
-    def yes_counts(self) -> YesCounts | None:
-        """Distribution of the number of categories that a message says yes to; None if unknown."""
-        joint = self._joint_counts()
-        if joint is None and self._rate is None:
-            return None
-        from_one, from_zero = self._pattern_chances((0,), np.array([[False], [True]]))
-        foreign = float(from_zero[0]), float(from_zero[1])
-        nothing = np.zeros(0)
-        counts, yes, no = joint or (nothing, nothing, nothing)
-        return YesCounts(self.categories, float(from_one[1]), foreign, self._rate, counts, yes, no)
+    def yes_counts(self) -> YesCounts:
+        """Distribution of the number of categories that a message says yes to."""
+        (_, own), (no, yes) = self._pattern_chances((0,), np.array([[False], [True]]))
+        foreign = float(no), float(yes)
+        return YesCounts(self.categories, float(own), foreign, self._rate, *self._joint_counts())
 
     @property
     def _rate(self) -> float | None:
         """Chance to say yes to each category under f, if the answers are independent."""
         return None
 
-    def _joint_counts(self) -> Counts | None:
+    def _joint_counts(self) -> Counts:
         """Counts of yes, and their joint probabilities with a yes and with a no; see `YesCounts`.
 
-        None where they are not known, or too many.
+        Oracles whose answers are not independent override it.
         """
-        if self._rate is None or self.categories > _MOST_COUNTS:
-            return None
+        assert self._rate is not None
+        if self.categories > _MOST_COUNTS:
+            return np.zeros(0), np.zeros(0), np.zeros(0)
         i = np.arange(self.categories, dtype=np.float64)  # of the other categories
         chance = np.exp(log_pmf(i, self.categories - 1, self._rate, 1.0 - self._rate))
         yes, no = self._rate * np.append(0.0, chance), (1.0 - self._rate) * np.append(chance, 0.0)
@@ -121,7 +118,7 @@ class BitRandomizer(CategoricalRandomizer):
     @abstractmethod
     def _pattern_chances(
         self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Probabilities, Probabilities]:
+    ) -> tuple[Array, Array]:
         """Probabilities of all patterns of bits at the inputs asked for.
 
         Args:
@@ -137,38 +134,28 @@ class BitRandomizer(CategoricalRandomizer):
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
         """Probability that a message says yes to all categories, given yes to those asked for."""
 
-    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
-        """Messages grouped by their bits at the inputs asked for, 2^m classes and at most one more.
-
-        Args:
-            inputs: m inputs, usually two or three; they may repeat.
-        """
+    def classes(self, inputs: Sequence[int]) -> Array:
+        """Messages by their bits at the m inputs asked for, 2^m classes and at most one more."""
         asked, rows = distinct_inputs(inputs, self.categories)
         bits = np.array(list(product((False, True), repeat=len(asked))))
         ones, zeros = self._pattern_chances(asked, bits)
-        probabilities = np.where(bits.T, ones, zeros)
-        blanket = zeros.copy()
+        found = np.vstack([np.where(bits.T, ones, zeros), zeros])  # the blanket last
         # The last pattern says yes to all inputs asked for; part of it says yes to all categories.
         share = self._rest_agrees(asked)
         unanimous = share * ones[-1]
-        probabilities[:, -1] *= 1.0 - share
-        blanket[-1] *= 1.0 - share
-        probabilities = np.column_stack([probabilities, np.full(len(asked), unanimous)])
-        blanket = np.append(blanket, unanimous)
-        sent = np.any(probabilities > 0.0, axis=0)
-        return np.vstack([probabilities[rows], blanket])[:, sent]
+        found[:, -1] *= 1.0 - share
+        found = np.column_stack([found, np.full(len(found), unanimous)])
+        sent = np.any(found[:-1] > 0.0, axis=0)
+        return found[[*rows, -1]][:, sent]
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class FrequencyOracle(FromArguments, BitRandomizer):
+class FrequencyOracle(FromArguments, GivenEps0, BitRandomizer):
     """A randomizer of one of k categories, made for estimating how often each one is held.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
         eps0: local privacy parameter in nats, finite, > 0.
-
-    Attributes:
-        categories: number k of values.
     """
 
     arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0")
@@ -177,14 +164,10 @@ class FrequencyOracle(FromArguments, BitRandomizer):
     _eps0: float
 
     def __init__(self, *, categories: int, eps0: float) -> None:
-        checked = validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
-        object.__setattr__(self, "categories", checked)
-        object.__setattr__(self, "_eps0", validate.positive(eps0=eps0))
-
-    @property
-    def eps0(self) -> float:
-        """Local privacy parameter, nats."""
-        return self._eps0
+        vars(self).update(
+            categories=validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories),
+            _eps0=validate.positive(eps0=eps0),
+        )
 
     def at(self, eps0: float) -> Self:
         """The oracle with another eps0 and all other parameters, its size included, unchanged.
@@ -192,5 +175,4 @@ class FrequencyOracle(FromArguments, BitRandomizer):
         A smaller one adds noise: to each bit (RAPPOR), to the choice between a column's signs
         (Hadamard), to the set or the bucket, by a uniformly random one now and then.
         """
-        given = {name: getattr(self, name) for name in self.arguments}
-        return type(self)(**{**given, "eps0": eps0})
+        return type(self)(**{**self._written(), "eps0": eps0})

@@ -14,6 +14,7 @@ __all__ = [
     "MOST_CATEGORIES",
     "category_values",
     "generator",
+    "message_rows",
     "row_sums",
     "unit_values",
 ]
@@ -72,6 +73,13 @@ def row_sums(**named: NDArray[np.float64]) -> NDArray[np.float64]:
             f"got {float(sums[row])!r} in row {row}"
         )
     return sums
+
+
+def message_rows(messages: NDArray[Any], length: int, wanted: str = "have") -> NDArray[Any]:
+    """Messages that are arrays of this length, a row for each; ``wanted`` says what they are."""
+    if messages.ndim == 0 or messages.shape[-1] != length:
+        raise ValueError(f"messages must {wanted} shape (..., {length}), got {messages.shape}")
+    return messages.reshape(-1, length)
 
 
 def _array(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:

@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.compiled import compiled
-from shuffle_accountant.randomizers.categorical import FrequencyOracle, Probabilities
-from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.categorical import FrequencyOracle
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, message_rows
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["LocalHashing", "split_mix", "support_counts"]
@@ -135,17 +136,14 @@ class LocalHashing(FrequencyOracle):
 
     The analysis takes the functions to be uniformly random and independent, all g^k of them: then
     every input falls into the message's bucket with chance 1/g, independently. The local parameter
-    eps0 holds for any family of functions; the blanket is that of the ideal one.
+    eps0 holds for any family of functions; the blanket is that of the ideal one. Messages: the
+    seeds of the functions and the buckets, shape ``(*values.shape, 2)``.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
         eps0: local privacy parameter in nats, finite, > 0.
         buckets: number g of buckets, 2 <= g <= 2^53; by default the whole number next to
             ``e^eps0 + 1``, with which frequencies are estimated best.
-
-    Attributes:
-        categories: number k of values.
-        buckets: number g of buckets.
     """
 
     kind: ClassVar[str] = "local-hashing"
@@ -159,7 +157,7 @@ class LocalHashing(FrequencyOracle):
         if buckets is None:
             buckets = min(round(math.exp(min(self._eps0, 40.0))) + 1, MOST_CATEGORIES)
         checked = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
-        object.__setattr__(self, "buckets", checked)
+        vars(self).update(buckets=checked)
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -173,11 +171,11 @@ class LocalHashing(FrequencyOracle):
 
     def _pattern_chances(
         self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Probabilities, Probabilities]:
-        ones = np.count_nonzero(bits, axis=1)
+    ) -> tuple[Array, Array]:
+        ones = np.count_nonzero(bits, axis=1).astype(np.float64)
         hit, miss = 1.0 / self.buckets, (self.buckets - 1) / self.buckets
         # relative to a random function and a random bucket
-        chance = hit ** ones.astype(np.float64) * miss ** (len(asked) - ones).astype(np.float64)
+        chance = hit**ones * miss ** (len(asked) - ones)
         keep = self._response.keep_probability * self.buckets
         return chance * keep, chance * (self._response.lie_probability * self.buckets)
 
@@ -186,8 +184,7 @@ class LocalHashing(FrequencyOracle):
         return 1.0 / self.buckets
 
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
-        rest: float = (1.0 / self.buckets) ** (self.categories - len(asked))
-        return rest
+        return float((1.0 / self.buckets) ** (self.categories - len(asked)))
 
     def hash(self, seeds: ArrayLike, values: ArrayLike) -> NDArray[np.int64]:
         """Bucket of each value under the function of each seed.
@@ -211,23 +208,9 @@ class LocalHashing(FrequencyOracle):
                 f"seeds and values must broadcast, got shapes {start.shape} and {steps.shape}"
             ) from None
         state = split_mix(np.atleast_1d(start), np.atleast_1d(steps))
-        buckets = (state % np.uint64(self.buckets)).astype(np.int64)
-        return buckets.reshape(shape)
+        return (state % np.uint64(self.buckets)).astype(np.int64).reshape(shape)
 
-    def randomize(
-        self, values: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.int64]:
-        """Randomize each user's value independently.
-
-        Args:
-            values: integers in 0 … k - 1, any shape.
-            rng: source of randomness; by default the operating system's cryptographic one.
-
-        Returns:
-            The seeds of the hash functions and the buckets, shape ``(*values.shape, 2)``.
-        """
-        own = category_values(values, self.categories)
-        rng = generator(rng)
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
         seeds = rng.integers(2**63 - 1, size=own.shape, endpoint=True)
         buckets = self._response.randomize(self.hash(seeds, own), rng)
         return np.stack([seeds, buckets], axis=-1)
@@ -239,11 +222,7 @@ class LocalHashing(FrequencyOracle):
 
     def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
         pairs = category_values(messages, 2**63, name="messages")
-        if pairs.ndim == 0 or pairs.shape[-1] != 2:
-            raise ValueError(
-                f"messages must be seeds and buckets of shape (..., 2), got {pairs.shape}"
-            )
-        pairs = pairs.reshape(-1, 2)
+        pairs = message_rows(pairs, 2, "be seeds and buckets of")
         buckets = category_values(pairs[:, 1], self.buckets, name="buckets")
         counts = support_counts(pairs[:, 0], buckets, self.categories, self.buckets)
         return counts, len(pairs)

@@ -8,20 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
+    GivenEps0,
     Mixture,
     distinct_inputs,
     require_fields,
 )
 from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
-from shuffle_accountant.randomizers.checks import (
-    MOST_CATEGORIES,
-    category_values,
-    generator,
-)
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values
 
 __all__ = ["BinaryRandomizedResponse", "RandomizedResponse"]
 
@@ -32,7 +30,7 @@ _UP = 1.0 + 2.0**-50
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class RandomizedResponse(CategoricalRandomizer):
+class RandomizedResponse(GivenEps0, CategoricalRandomizer):
     """k-ary randomized response over the values 0 … ``categories`` - 1.
 
     With probability gamma the message is a uniformly random one of the k values (which may be the
@@ -41,13 +39,13 @@ class RandomizedResponse(CategoricalRandomizer):
         gamma = k / (e^eps0 + k - 1),      eps0 = log(1 + (1 - gamma) k / gamma).
 
     The one that was given is kept exactly, the other one to a few units in its last place.
+    Messages: integers in 0 … k - 1, of the values' shape.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
         eps0: local privacy parameter in nats, in [0, inf]; at inf every message is the true value.
 
     Attributes:
-        categories: number k of values.
         gamma: probability to answer at random, in [0, 1].
         truthful: ``1 - gamma``, without cancellation.
     """
@@ -83,22 +81,17 @@ class RandomizedResponse(CategoricalRandomizer):
         return made
 
     def _set(self, categories: int, eps0: float, gamma: float, truthful: float, given: str) -> None:
-        object.__setattr__(self, "categories", categories)
-        object.__setattr__(self, "_eps0", eps0)
-        object.__setattr__(self, "gamma", gamma)
-        object.__setattr__(self, "truthful", truthful)
-        object.__setattr__(self, "_given", given)
+        vars(self).update(
+            categories=categories, _eps0=eps0, gamma=gamma, truthful=truthful, _given=given
+        )
 
     def __repr__(self) -> str:
-        name = "RandomizedResponse"
-        if self._given == "gamma":
-            return f"{name}.from_gamma(categories={self.categories}, gamma={self.gamma!r})"
-        return f"{name}(categories={self.categories}, eps0={self._eps0!r})"
+        made = "RandomizedResponse" + (".from_gamma" if self._given == "gamma" else "")
+        return f"{made}(categories={self.categories}, {self._given}={self._parameter!r})"
 
     @property
-    def eps0(self) -> float:
-        """Local privacy parameter, nats, in [0, inf]."""
-        return self._eps0
+    def _parameter(self) -> float:
+        return self.gamma if self._given == "gamma" else self._eps0
 
     def at(self, eps0: float) -> RandomizedResponse:
         """Randomized response over the same values with another eps0; the smaller adds noise."""
@@ -124,12 +117,8 @@ class RandomizedResponse(CategoricalRandomizer):
         """Probability that a message is a draw from the blanket: gamma."""
         return self.gamma
 
-    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
-        """Each input asked for is a message of its own, all other messages are one class.
-
-        Args:
-            inputs: the inputs, usually two or three; they may repeat.
-        """
+    def classes(self, inputs: Sequence[int]) -> Array:
+        """Each input asked for is a message of its own, all other messages are one class."""
         asked, rows = distinct_inputs(inputs, self.categories)
         count = len(asked)
         blanket = np.full(count + 1, self.lie_probability)
@@ -139,20 +128,7 @@ class RandomizedResponse(CategoricalRandomizer):
         sent = np.any(probabilities > 0.0, axis=0)
         return np.vstack([probabilities[rows], blanket])[:, sent]
 
-    def randomize(
-        self, values: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.int64]:
-        """Randomize each user's value independently.
-
-        Args:
-            values: integers in 0 … k - 1, any shape.
-            rng: source of randomness; by default the operating system's cryptographic one.
-
-        Returns:
-            The messages, integers in 0 … k - 1, of the same shape.
-        """
-        own = category_values(values, self.categories)
-        rng = generator(rng)
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
         truthful = rng.random(own.shape) < self.truthful
         return np.where(truthful, own, rng.integers(self.categories, size=own.shape))
 
@@ -167,17 +143,14 @@ class RandomizedResponse(CategoricalRandomizer):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: the number of categories and the parameter that was given."""
-        parameter = self.gamma if self._given == "gamma" else self._eps0
-        return {"kind": self.kind, "categories": self.categories, self._given: parameter}
+        return {"kind": self.kind, "categories": self.categories, self._given: self._parameter}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> RandomizedResponse:
         """Inverse of `to_dict`, without the ``kind``."""
-        if "gamma" in fields:
-            require_fields(cls.kind, fields, ("categories", "gamma"))
-            return cls.from_gamma(**fields)
-        require_fields(cls.kind, fields, ("categories", "eps0"))
-        return cls(**fields)
+        parameter = "gamma" if "gamma" in fields else "eps0"
+        require_fields(cls.kind, fields, ("categories", parameter))
+        return cls.from_gamma(**fields) if parameter == "gamma" else cls(**fields)
 
 
 def BinaryRandomizedResponse(*, eps0: float) -> RandomizedResponse:  # noqa: N802

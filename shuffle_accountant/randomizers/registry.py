@@ -8,15 +8,10 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
-    gaussian,
-    gaussian_vectors,
     general,
-    hadamard,
-    laplace,
     local_hashing,
-    randomized_response,
-    rappor,
-    subset_selection,
+    noise,
+    oracles,
     vectors,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer

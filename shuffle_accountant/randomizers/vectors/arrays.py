@@ -11,18 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["as_rows", "clipped", "is_tensor", "like", "vector_sums"]
+from shuffle_accountant.numerics.rounding import Array
+
+__all__ = ["Rows", "as_rows", "clipped", "is_tensor", "like", "vector_sums"]
+
+Rows = NDArray[Any]
+"""Vectors, one per row, or their sum: 32- or 64-bit floats."""
 
 # Number of 64-bit floats in a block, which a core's cache holds.
 _BLOCK = 2**17
 
 
-def vector_sums(rows: NDArray[Any]) -> tuple[NDArray[np.float64], int]:
-    """Sums of coordinates and of their squares, shape (2, d), and the number of rows.
-
-    Args:
-        rows: shape (n, d), 32- or 64-bit floats.
-    """
+def vector_sums(rows: Rows) -> tuple[Array, int]:
+    """Sums of coordinates and of their squares, shape (2, d), and the number of rows."""
     count, dimension = rows.shape
     sums = np.zeros((2, dimension))
     size = max(_BLOCK // dimension, 1)
@@ -33,12 +34,10 @@ def vector_sums(rows: NDArray[Any]) -> tuple[NDArray[np.float64], int]:
     return sums, count
 
 
-def clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
+def clipped(rows: Rows, max_norm: float) -> Rows:
     """New rows with a Euclidean norm of at most ``max_norm``, up to rounding.
 
-    Args:
-        rows: shape (batch, d), 32- or 64-bit floats; one that is not finite becomes zero.
-        max_norm: finite, > 0.
+    A row that is not finite becomes zero.
     """
     with np.errstate(all="ignore"):  # a warning would tell of single rows, too
         # by the largest entry first, so that no square overflows or vanishes
@@ -49,7 +48,7 @@ def clipped(rows: NDArray[Any], max_norm: float) -> NDArray[Any]:
         np.square(shares, out=shares)
         norms = unit.astype(np.float64) * np.sqrt(shares.sum(axis=1))
         factors = np.minimum(1.0, max_norm / np.maximum(norms, max_norm)).astype(rows.dtype)
-        short: NDArray[Any] = np.multiply(rows, factors[:, None], out=shares)
+        short: Rows = np.multiply(rows, factors[:, None], out=shares)
     short[~finite] = 0.0
     return short
 
@@ -60,7 +59,7 @@ def is_tensor(values: object) -> bool:
     return torch is not None and isinstance(values, torch.Tensor)
 
 
-def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any]:
+def as_rows(name: str, values: Any, dimension: int | None = None) -> Rows:
     """One vector per row, as an array of 32- or 64-bit floats; not copied if it is one.
 
     Args:
@@ -73,7 +72,7 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any
         detached = values.detach().cpu()
         if detached.is_floating_point() and detached.element_size() < 4:
             detached = detached.float()  # NumPy knows no bfloat16, and halves are coarse
-        array: NDArray[Any] = detached.numpy()
+        array: Rows = detached.numpy()
     else:
         try:
             array = np.asarray(values)
@@ -86,7 +85,7 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> NDArray[Any
     return array if array.dtype in (np.float32, np.float64) else np.asarray(array, np.float64)
 
 
-def like(array: NDArray[Any], values: Any) -> Any:
+def like(array: Rows, values: Any) -> Any:
     """The array as a tensor of the device and precision of ``values`` if that is a tensor."""
     if not is_tensor(values):
         return array

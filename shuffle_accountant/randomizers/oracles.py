@@ -1,0 +1,319 @@
+"""Frequency oracles: a flipped bit per category, a Hadamard matrix's signs, a set of categories."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+from operator import xor
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.base import Mixture
+from shuffle_accountant.randomizers.categorical import Counts, FrequencyOracle
+from shuffle_accountant.randomizers.checks import category_values, message_rows
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+
+__all__ = ["RAPPOR", "HadamardResponse", "SubsetSelection"]
+
+# Largest number of bits whose sum always fits into an unsigned byte.
+_BITS = 255
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class RAPPOR(FrequencyOracle):
+    """Basic one-time RAPPOR (Erlingsson et al. 2014), also called symmetric unary encoding.
+
+    The value x is written as k bits, of which bit x alone is one, and each bit is flipped with
+    probability ``s = 1 / (e^(eps0/2) + 1)``. With ``t = 1 - s``, and f(y) the chance of the bits y
+    from k zeros, the message has chance ``f(y) t/s`` from an input whose bit in y is one and ``f(y)
+    s/t`` from the other inputs. Messages: the bits, shape ``(*values.shape, k)``.
+
+    Args:
+        categories: number k of values, 2 <= k <= 2^53 (a message has k bits).
+        eps0: local privacy parameter in nats, finite, > 0.
+    """
+
+    kind: ClassVar[str] = "rappor"
+    message_axes: ClassVar[int] = 1
+
+    @property
+    def flip_probability(self) -> float:
+        """Probability s that a bit is flipped."""
+        return math.exp(-0.5 * self._eps0) * self._stay_probability
+
+    @property
+    def _stay_probability(self) -> float:
+        return 1.0 / (1.0 + math.exp(-0.5 * self._eps0))
+
+    def _pattern_chances(
+        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
+    ) -> tuple[Array, Array]:
+        flip, stay = self.flip_probability, self._stay_probability
+        ones = np.count_nonzero(bits, axis=1)
+        zeros = len(asked) - ones
+        # f is flip^ones stay^zeros; times stay/flip and flip/stay
+        from_one = flip ** np.maximum(ones - 1.0, 0.0) * stay ** (zeros + 1.0)
+        from_zero = flip ** (ones + 1.0) * stay ** (zeros - 1.0)
+        return from_one, from_zero
+
+    @property
+    def _rate(self) -> float:
+        return self.flip_probability
+
+    def _rest_agrees(self, asked: tuple[int, ...]) -> float:
+        return float(self.flip_probability ** (self.categories - len(asked)))
+
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.bool_]:
+        bits = rng.random((*own.shape, self.categories)) < self.flip_probability
+        own = own[..., np.newaxis]
+        np.put_along_axis(bits, own, ~np.take_along_axis(bits, own, axis=-1), axis=-1)
+        return bits
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories whose bits are one."""
+        return self._stay_probability, self.flip_probability
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        bits = np.asarray(messages)
+        if bits.dtype.kind != "b":
+            raise TypeError(f"messages must be bits, an array of bool, got one of {bits.dtype}")
+        rows = message_rows(bits, self.categories).view(np.uint8)
+        counts = np.zeros(self.categories, dtype=np.int64)
+        for start in range(0, len(rows), _BITS):
+            counts += np.add.reduce(rows[start : start + _BITS], axis=0, dtype=np.uint8)
+        return counts, len(rows)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class HadamardResponse(FrequencyOracle):
+    """Hadamard response (Acharya, Sun and Zhang 2019), in its form for high privacy.
+
+    With K the smallest power of two above k, input x has row x + 1 of the Sylvester Hadamard matrix
+    H of size K. The message is a column y, with chance proportional to e^eps0 where
+    ``H[x + 1, y] = +1`` and to 1 where it is -1 (half of the columns each). An entry is the parity
+    of its indices' common bits: ``H[a, y] = (-1)^popcount(a & y)``.
+
+    Three rows a, b, c are independent signs at a random column, unless ``c = a ^ b``: then the
+    third is the product of the others. So triples of inputs are of two sorts. Column 0 is all +1,
+    and no other one is in the rows in use, because these include 1, 2, 4, … K/2 (K/2 <= k).
+    Messages: integers in 0 … K - 1, of the values' shape.
+
+    Args:
+        categories: number k of values, 2 <= k <= 2^53.
+        eps0: local privacy parameter in nats, finite, > 0.
+    """
+
+    kind: ClassVar[str] = "hadamard-response"
+
+    @property
+    def columns(self) -> int:
+        """Number K of messages: the smallest power of two above k."""
+        return 1 << self.categories.bit_length()
+
+    @property
+    def _keep_probability(self) -> float:
+        """Chance that the entry of one's own row at the message is +1."""
+        return 1.0 / (1.0 + math.exp(-self._eps0))
+
+    def _pattern_chances(
+        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
+    ) -> tuple[Array, Array]:
+        # Of the columns, the share with the signs s at the rows is the mean of prod_i (1 + s_i
+        # H_i)/2. A product of rows is the row of their exclusive or, whose mean is 1 for row 0 and
+        # else 0.
+        signs = np.where(bits, 1.0, -1.0)
+        share = np.zeros(len(bits))
+        for subset in _dependent(asked):
+            share += np.prod(signs[:, subset], axis=1)
+        share /= len(bits)
+        own = 2.0 * self._keep_probability
+        return share * own, share * (own * math.exp(-self._eps0))
+
+    def _rest_agrees(self, asked: tuple[int, ...]) -> float:
+        agreeing = self.columns * len(_dependent(asked)) >> len(asked)
+        return 1.0 / agreeing  # column 0 is one of the ``agreeing`` with +1 at the rows asked for
+
+    def _joint_counts(self) -> Counts:
+        """Counts of +1 in rows 1 … k of a random column y of the Sylvester matrix.
+
+        Rows 0 … k sum to N = k + 1 at y = 0. Else let t be the lowest bit of y. Cut the rows into
+        blocks by the bits of N: a block of 2^b rows sums to nothing for b > t, to its whole size up
+        to a sign for b <= t. The sign is ``(-1)^(bit t of N)`` times one that y's higher bits
+        decide at random, or +1 if N has no such bits.
+        """
+        k = self.categories
+        rows, columns = k + 1, self.columns
+        counts, chances = [float(k)], [1.0 / columns]
+        for t in range(columns.bit_length() - 1):
+            bit = rows >> t & 1
+            total = (bit << t) + (1 - 2 * bit) * (rows & ((1 << t) - 1))
+            fair = (rows & (columns - 1)) >> (t + 1) != 0
+            for sign in (1, -1) if fair else (1,):
+                counts.append((rows + sign * total) // 2 - 1.0)
+                chances.append(0.5 ** (t + 1) * (0.5 if fair else 1.0))
+        j, mass = np.array(counts), np.array(chances)
+        return j, mass * (j / k), mass * ((k - j) / k)
+
+    def datasets(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (x0, x1, others); rows 1, 2, 3 depend on each other, rows 1, 2, 4 do not."""
+        independent = ((0, 1, 3),) if self.categories >= 4 else ()
+        return (*super().datasets(), *independent)
+
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+        rows = own + 1
+        negative = rng.random(rows.shape) >= self._keep_probability
+        columns = rng.integers(self.columns, size=rows.shape)
+        wrong = _odd(rows & columns) != negative
+        # flipping a bit of the column that its row has changes the sign
+        return np.where(wrong, columns ^ (rows & -rows), columns)
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories in whose rows it is +1."""
+        return self._keep_probability, 0.5
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        columns = category_values(messages, self.columns, name="messages").ravel()
+        sums = np.bincount(columns, minlength=self.columns)
+        for bit in range(self.columns.bit_length() - 1):  # the Sylvester matrix times the counts
+            pairs = sums.reshape(-1, 2, 1 << bit)
+            sums = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        return (columns.size + sums[1 : self.categories + 1]) // 2, columns.size
+
+
+def _dependent(asked: tuple[int, ...]) -> list[list[int]]:
+    """The sets of inputs asked for, as positions, whose rows multiply to the row of ones."""
+    every = product((False, True), repeat=len(asked))
+    subsets = ([i for i, taken in enumerate(chosen) if taken] for chosen in every)
+    return [one for one in subsets if reduce(xor, (asked[i] + 1 for i in one), 0) == 0]
+
+
+def _odd(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each number has an odd number of bits."""
+    for shift in (32, 16, 8, 4, 2, 1):
+        numbers = numbers ^ (numbers >> shift)
+    return (numbers & 1).astype(bool)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class SubsetSelection(FrequencyOracle):
+    """Subset selection (Ye and Barg 2018; Wang et al. 2019).
+
+    The message is a set of d of the k categories. Each set that holds the true value is e^eps0
+    times as likely as each set that does not, so the true value is in it with probability
+    ``d e^eps0 / (d e^eps0 + k - d)``. With d = 1 this is k-ary randomized response. Messages: the
+    sets, each in rising order, shape ``(*values.shape, d)``.
+
+    Args:
+        categories: number k of values, 2 <= k <= 2^53.
+        eps0: local privacy parameter in nats, finite, > 0.
+        size: number d of categories in a message, 1 <= d < k; by default the whole number next to
+            ``k / (e^eps0 + 1)``, at least 1, with which frequencies are estimated best.
+    """
+
+    kind: ClassVar[str] = "subset-selection"
+    message_axes: ClassVar[int] = 1
+    arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0", "size")
+
+    size: int
+
+    def __init__(self, *, categories: int, eps0: float, size: int | None = None) -> None:
+        super().__init__(categories=categories, eps0=eps0)
+        if size is None:
+            odds = math.exp(-self._eps0)
+            size = max(1, round(self.categories * odds / (1.0 + odds)))
+        most = self.categories - 1
+        vars(self).update(size=validate.integer(minimum=1, maximum=most, size=size))
+
+    @property
+    def mixture(self) -> Mixture | None:
+        """The truth or a random category, if messages hold one category (size 1); else None."""
+        if self.size > 1:
+            return None
+        return RandomizedResponse(categories=self.categories, eps0=self._eps0).mixture
+
+    @property
+    def include_probability(self) -> float:
+        """Probability that the message holds the true value."""
+        return self.size / self._weight
+
+    @property
+    def _weight(self) -> float:
+        """``d + (k - d) e^-eps0``: all sets, one with the true value counting k/C(k, d)."""
+        return self.size + (self.categories - self.size) * math.exp(-self._eps0)
+
+    def _pattern_chances(
+        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
+    ) -> tuple[Array, Array]:
+        outside = self.categories - self.size
+        ones = np.count_nonzero(bits, axis=1).tolist()
+        every = math.perm(self.categories, len(asked))
+        # the share of all sets with a pattern: a ratio of whole numbers, rounded once
+        share = np.array(
+            [math.perm(self.size, j) * math.perm(outside, len(asked) - j) / every for j in ones]
+        )
+        holding = share * (self.categories / self._weight)
+        return holding, holding * math.exp(-self._eps0)
+
+    def _rest_agrees(self, asked: tuple[int, ...]) -> float:
+        return 0.0  # no message holds all categories
+
+    def _joint_counts(self) -> Counts:
+        """Counts under f: every message says yes to exactly ``size`` categories."""
+        size, k = self.size, self.categories
+        return np.array([float(size)]), np.array([size / k]), np.array([(k - size) / k])
+
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+        shape, own = (*own.shape, self.size), own.ravel()
+        held = rng.random(own.size) < self.include_probability
+        chosen = _subsets(rng, own.size, self.categories - 1, self.size)
+        chosen += chosen >= own[:, np.newaxis]  # any categories but one's own
+        place = rng.integers(self.size, size=own.size)
+        chosen[held, place[held]] = own[held]
+        return np.sort(chosen, axis=-1).reshape(shape)
+
+    @property
+    def yes_probabilities(self) -> tuple[float, float]:
+        """A message says yes to the categories in it."""
+        own = self.include_probability
+        return own, (self.size - own) / (self.categories - 1)
+
+    def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
+        sets = category_values(messages, self.categories, name="messages")
+        sets = message_rows(sets, self.size)
+        wrong = np.any(sets[:, 1:] <= sets[:, :-1], axis=1)
+        if np.any(wrong):
+            row = int(np.argmax(wrong))
+            raise ValueError(
+                f"messages must be sets in rising order, got {sets[row].tolist()!s:.60}"
+            )
+        return np.bincount(sets.ravel(), minlength=self.categories), len(sets)
+
+
+def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> NDArray[np.int64]:
+    """``count`` uniformly random sets of ``size`` of ``total`` numbers, shape (count, size).
+
+    The memory is a few times that of the answer.
+    """
+    if 4 * size > total:
+        every = np.broadcast_to(np.arange(total), (count, total))
+        return rng.permuted(every, axis=1)[:, :size]
+    sets = np.sort(rng.integers(total, size=(count, size)), axis=1)
+    # Numbers that came twice are drawn again. All numbers are treated alike, so all sets stay
+    # equally likely.
+    again = np.arange(count)
+    while again.size:
+        drawn = sets[again]
+        twice = np.zeros(drawn.shape, dtype=bool)
+        twice[:, 1:] = drawn[:, 1:] == drawn[:, :-1]
+        drawn[twice] = rng.integers(total, size=np.count_nonzero(twice))
+        sets[again] = np.sort(drawn, axis=1)
+        again = again[np.any(twice, axis=1)]
+    return sets
