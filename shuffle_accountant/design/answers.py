@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,19 +25,9 @@ from shuffle_accountant.reports.drawing import (
     titled,
 )
 from shuffle_accountant.reports.tables import WIDTH, Tabular, rounded_up, rows_of_lines, under
-from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-class Family(Protocol):
-    """Mechanisms of one kind, of which a design has chosen one."""
-
-    def curve(
-        self, mechanism: Any, question: Question, factors: Sequence[float]
-    ) -> Iterator[tuple[float, float, float]]:
-        """Points (upper end of epsilon, error, largest error) around a mechanism."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +49,8 @@ class DesignRow:
         bits: bits that a user sends, on average, to name the messages.
         messages: messages that reach the analyst, per user, on average.
         evidence: certified brackets of epsilon at the parameters and one step further.
+        candidate: the mechanisms of one kind, of which this is one.
+        question: the question of the design.
     """
 
     name: str
@@ -71,7 +63,7 @@ class DesignRow:
     bits: float
     messages: float
     evidence: Evidence
-    candidate: Family = field(repr=False)
+    candidate: Any = field(repr=False)
     question: Question = field(repr=False)
 
     @property
@@ -113,9 +105,8 @@ class DesignRow:
                 "deployment needs a randomizer whose messages are shuffled, one of each user, got "
                 f"{self.name}, {self.place}"
             )
-        one = ShuffleRound(self.mechanism, users=asked.attendance, colluding=asked.colluding)
         return Deployment(
-            round=one,
+            round=asked.shuffled(self.mechanism),
             rounds=asked.rounds,
             target_epsilon=asked.target_epsilon,
             delta=asked.delta,
@@ -265,10 +256,7 @@ class Design(Tabular):
             "rows": [row.to_dict() for row in self.rows],
             "local": [row.to_dict() for row in self.local],
             "central": [row.to_dict() for row in self.central],
-            "excluded": [
-                {"name": one.name, "place": one.place, "reason": one.reason}
-                for one in self.excluded
-            ],
+            "excluded": [asdict(one) for one in self.excluded],
         }
 
     @property

@@ -168,7 +168,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
                 f"tally must hold counts >= 0 of sum {users}, got {counts.tolist()!r:.80}"
             )
         values = counts @ self._inverse / users
-        ends = ends_around(values, partial(self._largest_error, users), cut=True)
+        ends = partial(ends_around, values, partial(self._largest_error, users), True)
         return estimated(values, counts @ self._inverse**2 / users, users, ends)
 
     def _counted(self, messages: Any) -> tuple[NDArray[Any], int]:

@@ -376,20 +376,6 @@ def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     return array
 
 
-def ends_around(
-    values: Array, largest_error: Callable[[float, int], float], *, cut: bool = False
-) -> Callable[[float, bool], Ends]:
-    """Intervals of one width for all values, as `Estimate.ends` gives them.
-
-    Args:
-        values: shape (k,).
-        largest_error: from a failure probability and a number of values to a bound on their largest
-            error.
-        cut: whether true values are shares, in [0, 1].
-    """
-    return partial(_ends_around, values, largest_error, cut)
-
-
 def estimated(
     values: Array, squares: Array, users: int, ends: Callable[[float, bool], Ends]
 ) -> Estimate:
@@ -409,13 +395,23 @@ def estimated(
     return Estimate(values, errors, users, ends)
 
 
-def _ends_around(
+def ends_around(
     values: Array,
     largest_error: Callable[[float, int], float],
     cut: bool,
     failure: float,
     together: bool,
 ) -> Ends:
+    """Intervals of one width for all values; from the last two arguments, `Estimate.ends`.
+
+    Args:
+        values: shape (k,).
+        largest_error: from a failure probability and a number of values to a bound on their largest
+            error.
+        cut: whether true values are shares, in [0, 1].
+        failure: probability that they do not hold.
+        together: whether it is that of all values at once, or of each.
+    """
     off = largest_error(failure, values.size if together else 1)
     lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)
     return (np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)) if cut else (lower, upper)

@@ -30,6 +30,7 @@ class ApproximateRandomizer(FromArguments, GivenEps0):
 
     kind: ClassVar[str] = "approximate"
     arguments: ClassVar[tuple[str, ...]] = ("eps0", "delta0")
+    adjacency = Adjacency.ZERO_OUT
 
     _eps0: float
     _delta0: float
@@ -47,11 +48,6 @@ class ApproximateRandomizer(FromArguments, GivenEps0):
     def delta0(self) -> float:
         """The delta of the closeness (eps0, delta0) to the null distribution."""
         return self._delta0
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Zero-out."""
-        return Adjacency.ZERO_OUT
 
 
 @dataclass(frozen=True, init=False)

@@ -25,8 +25,8 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.randomizers.categorical import FrequencyOracle
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, message_rows
+from shuffle_accountant.randomizers.oracles import FrequencyOracle
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = ["LocalHashing", "split_mix", "support_counts"]
@@ -149,6 +149,7 @@ class LocalHashing(FrequencyOracle):
     kind: ClassVar[str] = "local-hashing"
     arguments: ClassVar[tuple[str, ...]] = ("categories", "eps0", "buckets")
     message_axes: ClassVar[int] = 1
+    conditions = ("Hash functions are uniformly random, and each user's independent of all others",)
 
     buckets: int
 
@@ -158,11 +159,6 @@ class LocalHashing(FrequencyOracle):
             buckets = min(round(math.exp(min(self._eps0, 40.0))) + 1, MOST_CATEGORIES)
         checked = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
         vars(self).update(buckets=checked)
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Assumption that hash functions are uniformly random and independent."""
-        return ("Hash functions are uniformly random, and each user's independent of all others",)
 
     @cached_property
     def _response(self) -> RandomizedResponse:

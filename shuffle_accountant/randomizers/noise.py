@@ -51,15 +51,8 @@ _ROUNDING = 1e-9
 class _SymmetricNoise(FromArguments, ContinuousRandomizer):
     """A number plus noise of a symmetric density."""
 
-    @property
-    def symmetric(self) -> bool:
-        """True: the noise is symmetric."""
-        return True
-
-    @property
-    def crossing(self) -> float:
-        """Halfway between the inputs."""
-        return 0.5
+    symmetric = True
+    crossing = 0.5
 
     def checked_input(self, *, target: object) -> float:
         """An input of a target: any number in [0, 1], for the blanket of all is the same."""
@@ -97,6 +90,7 @@ class LaplaceRandomizer(GivenEps0, _SymmetricNoise):
 
     kind: ClassVar[str] = "laplace"
     arguments: ClassVar[tuple[str, ...]] = ("eps0",)
+    values = None  # all numbers in [0, 1]
 
     _eps0: float
 
@@ -107,11 +101,6 @@ class LaplaceRandomizer(GivenEps0, _SymmetricNoise):
     def scale(self) -> float:
         """Scale of the noise, ``1/eps0``; its standard deviation is sqrt(2) times that."""
         return 1.0 / self._eps0
-
-    @property
-    def values(self) -> None:
-        """None: all numbers in [0, 1]."""
-        return None
 
     @property
     def blanket_mass(self) -> float:
@@ -201,16 +190,12 @@ class GaussianRandomizer(_SymmetricNoise):
     kind: ClassVar[str] = "gaussian"
     arguments: ClassVar[tuple[str, ...]] = ("sigma",)
     mass_error = 1e-11
+    eps0 = math.inf  # the ratio of two normal densities is not bounded
 
     sigma: float
 
     def __init__(self, sigma: float) -> None:
         vars(self).update(sigma=validate.noise_multiplier(sigma=sigma))
-
-    @property
-    def eps0(self) -> float:
-        """Infinite: the ratio of two normal densities is not bounded."""
-        return math.inf
 
     @property
     def normal_noise(self) -> float:
@@ -278,6 +263,9 @@ class GaussianVectors(Estimator, FromArguments):
     kind: ClassVar[str] = "gaussian-vectors"
     arguments: ClassVar[tuple[str, ...]] = ("noise_multiplier",)
     message_axes: ClassVar[int] = 1
+    conditions = ("Each user's vector has 2-norm at most 1 before the noise is added to it",)
+    adjacency = Adjacency.ZERO_OUT
+    eps0 = math.inf  # the ratio of two normal densities is not bounded
 
     noise_multiplier: float
 
@@ -286,24 +274,9 @@ class GaussianVectors(Estimator, FromArguments):
         vars(self).update(noise_multiplier=value)
 
     @property
-    def conditions(self) -> tuple[str, ...]:
-        """Assumption that every user's vector has 2-norm at most 1."""
-        return ("Each user's vector has 2-norm at most 1 before the noise is added to it",)
-
-    @property
-    def eps0(self) -> float:
-        """Infinite: the ratio of two normal densities is not bounded."""
-        return math.inf
-
-    @property
     def noisy_vectors(self) -> float:
         """The noise multiplier."""
         return self.noise_multiplier
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Zero-out: one user's vector is replaced by the vector 0, or the reverse."""
-        return Adjacency.ZERO_OUT
 
     def randomize(self, values: ArrayLike, rng: np.random.Generator | None = None) -> Array:
         """Add independent noise to each user's vector.
@@ -336,7 +309,7 @@ class GaussianVectors(Estimator, FromArguments):
         sums = tally_of(tally, (np.size(tally),)).astype(np.float64)
         error = self.noise_multiplier / math.sqrt(users)
         means = sums / users
-        ends = ends_around(means, partial(_largest_error, error))
+        ends = partial(ends_around, means, partial(_largest_error, error), False)
         return Estimate(means, np.full(sums.size, error), users, ends)
 
     def _counted(self, messages: Any) -> tuple[Array, int]:

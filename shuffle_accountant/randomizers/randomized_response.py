@@ -1,4 +1,7 @@
-"""k-ary randomized response: one's own value, or now and then a uniformly random one."""
+"""k-ary randomized response, and all randomizers that treat k categories alike.
+
+Randomized response sends one's own value, or now and then a uniformly random one.
+"""
 
 from __future__ import annotations
 
@@ -13,20 +16,54 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
+    FiniteRandomizer,
     GivenEps0,
     Mixture,
+    RunsOnInputs,
     distinct_inputs,
     require_fields,
 )
-from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
-__all__ = ["BinaryRandomizedResponse", "RandomizedResponse"]
+__all__ = ["BinaryRandomizedResponse", "CategoricalRandomizer", "RandomizedResponse"]
 
 # The eps0 (nats) above which 1 - gamma rounds to 1 for any number of categories.
 _LARGE_EPS0 = 700.0
 # Factor that rounds a privacy parameter up by more than a few operations can lose.
 _UP = 1.0 + 2.0**-50
+
+
+class CategoricalRandomizer(RunsOnInputs, FrequencyEstimator, FiniteRandomizer):
+    """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
+
+    After any permutation of the categories, messages can be renamed to get the same randomizer.
+    Hence all pairs of distinct inputs look like (0, 1), also the other way round, and all triples
+    (x0, x1, others) with x0 != x1 like one of three: the others hold x0, x1, or a third value.
+    """
+
+    symmetric = True  # exchanging two categories only renames messages
+
+    categories: int
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the categories."""
+        return self.categories
+
+    def input_pairs(self) -> tuple[tuple[int, int], ...]:
+        """The pair (0, 1): all pairs of distinct inputs equal it up to renaming of categories."""
+        return ((0, 1),)
+
+    def datasets(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (x0, x1, others) that all triples equal up to renaming of categories."""
+        third = ((0, 1, 2),) if self.categories >= 3 else ()
+        return ((0, 1, 0), (0, 1, 1), *third)
+
+    def others(self, held: tuple[int, ...]) -> Sequence[int]:
+        """The ``held`` inputs and one input not held: all of those are alike."""
+        foreign = [x for x in range(self.categories)[: len(held) + 1] if x not in held]
+        return (*held, *foreign[:1])
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.checks import as_rows, clipped, generator, like
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.arrays import as_rows, clipped, like
 
 __all__ = ["clip", "message_sum", "private_mean"]
 

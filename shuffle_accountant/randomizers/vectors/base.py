@@ -14,7 +14,14 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, RunsOnData
-from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.checks import (
+    Rows,
+    as_rows,
+    clipped,
+    generator,
+    like,
+    vector_sums,
+)
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import (
     Estimate,
@@ -23,7 +30,6 @@ from shuffle_accountant.randomizers.estimation import (
     estimated,
     tally_of,
 )
-from shuffle_accountant.randomizers.vectors.arrays import Rows, as_rows, clipped, like, vector_sums
 from shuffle_accountant.randomizers.vectors.draws import in_blocks, sum_of_blocks
 
 __all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
@@ -188,7 +194,7 @@ class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
         """
         users = validate.integer(minimum=1, users=users)
         means, squares = tally_of(tally, (2, self.dimension)).astype(np.float64) / users
-        ends = ends_around(means, partial(self._largest_error, users))
+        ends = partial(ends_around, means, partial(self._largest_error, users), False)
         return estimated(means, squares, users, ends)
 
     def _counted(self, messages: Any) -> tuple[Array, int]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.numerics.secure import SecureGenerator
-from shuffle_accountant.randomizers.vectors.arrays import Rows
+from shuffle_accountant.randomizers.checks import Rows
 
 __all__ = ["fill_normal", "flips", "in_blocks", "safe_probability", "sum_of_blocks"]
 

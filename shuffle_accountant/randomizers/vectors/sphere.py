@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, betaln
 
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.randomizers.vectors.arrays import Rows
+from shuffle_accountant.randomizers.checks import Rows
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.draws import fill_normal, flips, safe_probability
 

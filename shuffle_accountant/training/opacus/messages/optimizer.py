@@ -19,8 +19,8 @@ from opacus.accountants import register_accountant
 from opacus.optimizers import DPOptimizer
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.randomizers.checks import as_rows
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.arrays import as_rows
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.opacus.accounting import CertifiedAccountant
