@@ -77,7 +77,7 @@ class Question:
 
     @property
     def senders(self) -> int:
-        """Number of messages that errors are stated for; fewer come with probability `unlikely`."""
+        """Number of messages that errors are stated for; fewer may come with probability 1e-4."""
         who = self.attendance
         if isinstance(who, int):
             return who
@@ -88,12 +88,7 @@ class Question:
     @property
     def confidence(self) -> float:
         """Probability with which errors are as stated where no fewer than `senders` send."""
-        return _CONFIDENCE + self.unlikely
-
-    @property
-    def unlikely(self) -> float:
-        """Probability that fewer than `senders` send."""
-        return 0.0 if isinstance(self.attendance, int) else _FEW
+        return _CONFIDENCE + (0.0 if isinstance(self.attendance, int) else _FEW)
 
     @property
     def honest(self) -> int:

@@ -19,20 +19,6 @@ from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.registry import Kinds
 
-__all__ = [
-    "ConcreteRandomizer",
-    "FiniteRandomizer",
-    "FromArguments",
-    "GivenEps0",
-    "LocalRandomizer",
-    "Mixture",
-    "RunsOnData",
-    "RunsOnInputs",
-    "YesCounts",
-    "distinct_inputs",
-    "require_fields",
-]
-
 
 @dataclass(frozen=True)
 class Mixture:
@@ -158,12 +144,7 @@ class LocalRandomizer(ABC):
 
 @contextmanager
 def said_of(randomizer: LocalRandomizer) -> Iterator[None]:
-    """Errors of a subclass's own code, as a line that names the class.
-
-    Raises:
-        TypeError: the block raised one.
-        ValueError: the block raised one, or an error of arithmetic.
-    """
+    """Errors of types, values and arithmetic in a subclass's own code name the class."""
     try:
         yield
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -192,9 +173,6 @@ class ConcreteRandomizer(LocalRandomizer):
 
     The *blanket* of a randomizer R is what all inputs share, ``m(y) = min over x of R(x)(y)``: with
     probability ``sum_y m(y)`` a message is a draw from it whatever the input (Balle et al. 2019).
-
-    Make one by a subclass of `FiniteRandomizer`, of `shuffle_accountant.randomizers.channel`'s
-    `ChannelRandomizer`, or of `shuffle_accountant.randomizers.continuous`' `ContinuousRandomizer`.
     """
 
     @property
@@ -301,15 +279,16 @@ class FiniteRandomizer(ConcreteRandomizer):
 
     Attributes:
         classes_double: whether each further input asked for doubles the number of classes.
-        representable: whether its probabilities are doubles that say something; if not, some
-            measures are bounded without them.
     """
 
     classes_double: ClassVar[bool] = False
 
     @property
     def representable(self) -> bool:
-        """Whether all message probabilities are doubles well above the smallest positive ones."""
+        """Whether all message probabilities are doubles well above the smallest positive ones.
+
+        If not, some measures are bounded without them.
+        """
         return True
 
     @abstractmethod
@@ -403,12 +382,7 @@ class FromArguments(LocalRandomizer):
 
 
 def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...], NDArray[np.intp]]:
-    """The distinct ones among the inputs asked for, and which of them each one asked for is.
-
-    Args:
-        inputs: the inputs asked for, at least one; they may repeat.
-        count: number of inputs that exist.
-    """
+    """The distinct ones of the inputs, of which ``count`` exist, and which of them each one is."""
     asked = [validate.integer(minimum=0, maximum=count - 1, inputs=x) for x in inputs]
     if not asked:
         raise ValueError("inputs must hold at least one input, got none")

@@ -31,8 +31,6 @@ from shuffle_accountant.randomizers.estimation import (
     tally_of,
 )
 
-__all__ = ["ChannelRandomizer", "DiscreteRandomizer", "checked_channel"]
-
 # Rounding errors that a channel may have, seen in its eps0.
 _EPS0_ERROR = 1e-9
 

@@ -15,20 +15,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.numerics.secure import secure_generator
 
-__all__ = [
-    "MOST_CATEGORIES",
-    "Rows",
-    "as_rows",
-    "category_values",
-    "clipped",
-    "generator",
-    "like",
-    "message_rows",
-    "row_sums",
-    "unit_values",
-    "vector_sums",
-]
-
 Rows = NDArray[Any]
 """Vectors, one per row, or their sum: 32- or 64-bit floats."""
 
@@ -50,13 +36,7 @@ def generator(rng: object) -> np.random.Generator:
 def category_values(
     values: ArrayLike, categories: int, *, name: str = "values"
 ) -> NDArray[np.int64]:
-    """Users' values as integers in 0 … ``categories`` - 1.
-
-    Args:
-        values: the values.
-        categories: number of categories.
-        name: name of the argument, for error messages.
-    """
+    """Users' values as integers in 0 … ``categories`` - 1; ``name`` is for error messages."""
     allowed = f"integers in [0, {categories - 1}]"
     array = _array(name, values, "iu", allowed)
     # the ends tell of all, without an array of answers
@@ -153,9 +133,9 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> Rows:
     """One vector per row, as an array of 32- or 64-bit floats; not copied if it is one.
 
     Args:
-        name: name of the argument, for error messages.
+        name: for error messages.
         values: shape (batch, dimension), numbers. Tensors of any device and precision.
-        dimension: length of the rows, if it is known.
+        dimension: None if it is not known.
     """
     wanted = f"an array of shape (batch, {'d' if dimension is None else dimension})"
     if _is_tensor(values):

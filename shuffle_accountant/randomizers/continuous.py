@@ -27,8 +27,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.base import RunsOnInputs
 
-__all__ = ["LARGEST_LOG", "ContinuousRandomizer", "RatioTails", "grid_of_logs"]
-
 # Number of halvings after which an interval is as narrow as doubles allow.
 _HALVINGS = 80
 # Largest number of cells of a line, and number of knots from which their edges are found.
@@ -64,14 +62,9 @@ class RatioTails:
     def of_logs(
         cls, logs: Array, target: Array, decoys: Array, total: float, error: float | Array
     ) -> RatioTails:
-        """Tails on ``e^logs``, with ratio 0 before them and equal ratios left out.
+        """Tails on ``e^logs``, which rises, with ratio 0 before them and equal ratios left out.
 
-        Args:
-            logs: logarithms of ratios, rising.
-            target: ``P(w > t)`` there.
-            decoys: ``Q(w > t)`` there.
-            total: mass of Q.
-            error: relative error of the two.
+        The total is the mass of Q, which may be a part of it, and the error that of both tails.
         """
         ratios = np.concatenate([[0.0], np.exp(logs)])
         # of equal ratios the last one: there the tails are smallest, as to the right of an atom
@@ -108,6 +101,7 @@ class ContinuousRandomizer(RunsOnInputs):
             otherwise it is that of a difference of `cdf` or `sf`.
     """
 
+    inputs = 2  # the numbers 0 and 1
     error: float = 1e-13
     mass_error: float | None = None
 
@@ -126,11 +120,6 @@ class ContinuousRandomizer(RunsOnInputs):
     def density(self, x: float, y: ArrayLike) -> Array:
         """Density of the message y from input x."""
         return np.asarray(np.exp(self.log_density(x, np.asarray(y, dtype=np.float64))))
-
-    @property
-    def inputs(self) -> int:
-        """Two: the numbers 0 and 1."""
-        return 2
 
     @property
     def crossing(self) -> float:
@@ -241,14 +230,11 @@ class ContinuousRandomizer(RunsOnInputs):
     def _cells(
         self, likelier: int, edges: Array, side: Bound, away: float
     ) -> tuple[Array, Array, Array]:
-        """Message classes of the cells on one side of the crossing.
+        """Message classes of the cells on one side of the crossing, the one beyond it open.
 
-        Args:
-            likelier: the input these messages are likelier from.
-            edges: from the crossing outwards; the cell beyond the last one is open.
-            side: PESSIMISTIC splits cells over their ends, and gives away the target mass of
-                messages whose ratio has no bound. OPTIMISTIC keeps a cell as one class.
-            away: 1 where more target mass is on that side of the truth, -1 where less is.
+        PESSIMISTIC splits cells over their ends, and gives away the target mass of messages whose
+        ratio has no bound. OPTIMISTIC keeps a cell as one class. ``away`` is 1 where more target
+        mass is on that side of the truth, -1 where less is.
 
         Returns:
             ``(p, q, error)``: masses for the likelier input, those of the blanket, and the relative

@@ -19,16 +19,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.registry import Kinds, Stored
 
-__all__ = [
-    "AsymmetricGeometric",
-    "Binomial",
-    "CountLaw",
-    "DiscreteGaussian",
-    "NegativeBinomial",
-    "Poisson",
-    "count_law_from_dict",
-]
-
 # Largest count: integers up to it are exact in double precision.
 _MOST = 2**53
 # Least mean and size of a distribution: ratios of smaller ones are beyond the range of doubles.

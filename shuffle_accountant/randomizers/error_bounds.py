@@ -56,8 +56,6 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import Array, roundings
 
-__all__ = ["coin_cumulant", "largest_deviation", "largest_mean_deviation", "shares_between"]
-
 # Half-width of the search in log t, around the best t for a normal distribution.
 _REACH = 8.0
 # Largest t for which e^t is surely a double.

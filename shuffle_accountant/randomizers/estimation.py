@@ -33,17 +33,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.error_bounds import largest_deviation, shares_between
 
-__all__ = [
-    "Estimate",
-    "Estimator",
-    "Frequencies",
-    "FrequencyEstimator",
-    "Tallying",
-    "ends_around",
-    "estimated",
-    "tally_of",
-]
-
 # Number of tallies added up by one task, so that no machine holds those of all chunks.
 _TOGETHER = 8
 
@@ -409,8 +398,7 @@ def ends_around(
         largest_error: from a failure probability and a number of values to a bound on their largest
             error.
         cut: whether true values are shares, in [0, 1].
-        failure: probability that they do not hold.
-        together: whether it is that of all values at once, or of each.
+        failure: see `Estimate`, as for ``together``.
     """
     off = largest_error(failure, values.size if together else 1)
     lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)

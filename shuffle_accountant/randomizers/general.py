@@ -9,8 +9,6 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, require_fields
 
-__all__ = ["ApproximateRandomizer", "GeneralRandomizer"]
-
 # Largest eps0 (nats): larger ones say nothing, and their exponentials are no doubles.
 _LARGEST = 300.0
 

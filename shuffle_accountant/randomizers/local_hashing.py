@@ -29,8 +29,6 @@ from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_valu
 from shuffle_accountant.randomizers.oracles import FrequencyOracle
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
-__all__ = ["LocalHashing", "split_mix", "support_counts"]
-
 # SplitMix64 (Steele, Lea and Flood 2014): the increment of its state and the mixing of its output.
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))

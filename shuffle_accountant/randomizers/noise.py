@@ -24,15 +24,6 @@ from shuffle_accountant.randomizers.continuous import (
 )
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
 
-__all__ = [
-    "GaussianRandomizer",
-    "GaussianVectors",
-    "LaplaceRandomizer",
-    "laplace_tails",
-    "normal_blanket_tails",
-    "normal_tails",
-]
-
 _LAST_STEP = 1e-12
 # Largest distance of two means in units of the scale or deviation, largest dilution, and least
 # sigma: there nothing hides the target, to a double. A larger distance, or less noise, helps the

@@ -30,8 +30,6 @@ from shuffle_accountant.randomizers.randomized_response import (
     RandomizedResponse,
 )
 
-__all__ = ["RAPPOR", "FrequencyOracle", "HadamardResponse", "SubsetSelection"]
-
 Counts = tuple[Array, Array, Array]
 
 # Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
@@ -91,15 +89,10 @@ class BitRandomizer(CategoricalRandomizer):
     def _pattern_chances(
         self, asked: tuple[int, ...], bits: NDArray[np.bool_]
     ) -> tuple[Array, Array]:
-        """Probabilities of all patterns of bits at the inputs asked for.
+        """Probabilities of the patterns of bits, shape (2^m, m), at m distinct inputs.
 
-        Args:
-            asked: m distinct inputs.
-            bits: the patterns, shape (2^m, m).
-
-        Returns:
-            Probability of each pattern, shape (2^m,), from an input whose own bit in it is one (the
-            pattern without ones has no such input: any number), and from one whose bit is zero.
+        From an input whose own bit in it is one, shape (2^m,) (the pattern without ones has no such
+        input: any number), and from one whose bit is zero.
         """
 
     @abstractmethod

@@ -26,8 +26,6 @@ from shuffle_accountant.randomizers.base import (
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
-__all__ = ["BinaryRandomizedResponse", "CategoricalRandomizer", "RandomizedResponse"]
-
 # The eps0 (nats) above which 1 - gamma rounds to 1 for any number of categories.
 _LARGE_EPS0 = 700.0
 # Factor that rounds a privacy parameter up by more than a few operations can lose.
@@ -67,7 +65,7 @@ class CategoricalRandomizer(RunsOnInputs, FrequencyEstimator, FiniteRandomizer):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class RandomizedResponse(GivenEps0, CategoricalRandomizer):
+class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
     """k-ary randomized response over the values 0 … ``categories`` - 1.
 
     With probability gamma the message is a uniformly random one of the k values (which may be the
@@ -89,9 +87,7 @@ class RandomizedResponse(GivenEps0, CategoricalRandomizer):
 
     kind: ClassVar[str] = "randomized-response"
 
-    categories: int
     _eps0: float
-    gamma: float
     truthful: float = field(compare=False)
     _given: str = field(compare=False)  # the name of the parameter that was given
 
@@ -138,16 +134,6 @@ class RandomizedResponse(GivenEps0, CategoricalRandomizer):
     def mixture(self) -> Mixture:
         """Its two parts: the truth, and a uniformly random value."""
         return Mixture(self.categories, self.gamma, self.truthful)
-
-    @property
-    def keep_probability(self) -> float:
-        """Probability that the message is the true value: ``1 - gamma + gamma/k``."""
-        return self.mixture.keep_probability
-
-    @property
-    def lie_probability(self) -> float:
-        """Probability of each one of the other k - 1 values: ``gamma/k``."""
-        return self.mixture.lie_probability
 
     @property
     def blanket_mass(self) -> float:

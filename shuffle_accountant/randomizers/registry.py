@@ -18,15 +18,6 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.registry import load_installed
 from shuffle_accountant.validation import spelled
 
-__all__ = [
-    "SHORT",
-    "named",
-    "own_kinds",
-    "parameters_of",
-    "randomizer_from_dict",
-    "randomizer_kind",
-]
-
 SHORT = {
     "duchi": "duchi-l2",
     "grr": "randomized-response",

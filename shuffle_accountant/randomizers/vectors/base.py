@@ -32,8 +32,6 @@ from shuffle_accountant.randomizers.estimation import (
 )
 from shuffle_accountant.randomizers.vectors.draws import in_blocks, sum_of_blocks
 
-__all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
-
 LEAST_EPS0 = 1e-9
 """Below this the round-off of a probability would no longer be small beside its privacy."""
 

@@ -20,8 +20,6 @@ from shuffle_accountant.randomizers.checks import Rows
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
 
-__all__ = ["DuchiLInf", "SampledCoordinates"]
-
 
 @dataclass(frozen=True, init=False, repr=False)
 class _BoxRandomizer(VectorRandomizer):

@@ -25,8 +25,6 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.numerics.secure import SecureGenerator
 from shuffle_accountant.randomizers.checks import Rows
 
-__all__ = ["fill_normal", "flips", "in_blocks", "safe_probability", "sum_of_blocks"]
-
 # Numbers in a block of messages: half a megabyte of 32-bit floats, which a core's cache holds
 # together with its inputs. Blocks that are summed up are larger, for fewer calls.
 _BLOCK = 2**17

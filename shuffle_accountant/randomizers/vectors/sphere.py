@@ -39,8 +39,6 @@ from shuffle_accountant.randomizers.checks import Rows
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.draws import fill_normal, flips, safe_probability
 
-__all__ = ["Cap", "DuchiL2", "PrivUnit"]
-
 # Below this dimension the part of a Gaussian vector across u may be little of it, and a difference
 # of squares has no digits then: it is projected twice, in 64-bit floats.
 _SMALL = 64
@@ -136,13 +134,8 @@ class _SphereRandomizer(VectorRandomizer):
         """Coefficients of the Gaussian vectors and of the rows in the messages, as columns.
 
         The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
-        vector is the part of a Gaussian one across u, at length one.
-
-        Args:
-            rows: the inputs, any length > 0.
-            target: Gaussian vectors.
-            to_unit: factor by which a row is multiplied to become +-u.
-            rng: source of randomness.
+        vector is the part of a Gaussian one (in ``target``) across u, at length one. A row, of any
+        length > 0, times ``to_unit`` is +-u.
         """
         cap, scale = self.cap, self.radius / self.cap.mean
         inner = _inner_products(cap, self.dimension, len(rows), rng)
