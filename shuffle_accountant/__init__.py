@@ -122,13 +122,17 @@ from shuffle_accountant.randomizers.count_laws import (
     Poisson,
 )
 from shuffle_accountant.randomizers.general import ApproximateRandomizer, GeneralRandomizer
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
 from shuffle_accountant.randomizers.noise import (
     GaussianRandomizer,
     GaussianVectors,
     LaplaceRandomizer,
 )
-from shuffle_accountant.randomizers.oracles import RAPPOR, HadamardResponse, SubsetSelection
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
 from shuffle_accountant.randomizers.randomized_response import (
     BinaryRandomizedResponse,
     RandomizedResponse,

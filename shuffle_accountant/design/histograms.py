@@ -32,8 +32,12 @@ from shuffle_accountant.randomizers.count_laws import (
     Poisson,
 )
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
-from shuffle_accountant.randomizers.oracles import RAPPOR, HadamardResponse, SubsetSelection
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.randomizers.registry import own_kinds
 from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages

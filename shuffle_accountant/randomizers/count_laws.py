@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -90,9 +90,11 @@ class CountLaw(Stored, ABC):
             )
         return self
 
-    @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,)."""
+        # NumPy has a sampler with the name of the law, of the same parameters in the same order
+        sampler = getattr(rng, self.kind.replace("-", "_"))
+        return np.asarray(sampler(*(getattr(self, one.name) for one in fields(self)), size))
 
 
 def _not_next_to_none(**named: object) -> float:
@@ -171,10 +173,6 @@ class NegativeBinomial(CountLaw):
         """Negative binomial with the same probability and the size times the share."""
         return replace(self, size=_shared(self.size, share))
 
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,)."""
-        return rng.negative_binomial(self.size, self.probability, size)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson(CountLaw):
@@ -217,10 +215,6 @@ class Poisson(CountLaw):
     def honest(self, share: float) -> Poisson:
         """Poisson with the mean times the share."""
         return Poisson(mean=_shared(self.mean, share))
-
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,)."""
-        return rng.poisson(self.mean, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,10 +273,6 @@ class Binomial(CountLaw):
     def honest(self, share: float) -> Binomial:
         """Binomial with the trials times the share, an exact product that is rounded down."""
         return replace(self, trials=math.floor(self.trials * Fraction(share)))
-
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,)."""
-        return rng.binomial(self.trials, self.probability, size)
 
 
 @dataclass(frozen=True, kw_only=True)

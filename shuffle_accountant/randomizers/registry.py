@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
     general,
-    local_hashing,
     noise,
     oracles,
     vectors,
