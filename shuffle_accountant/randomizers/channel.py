@@ -125,12 +125,12 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
         inverse: Array = np.linalg.solve(weighted @ channel.T, weighted).T
         return inverse
 
-    def _error(self, share: float, users: int) -> float:
+    def _errors(self, shares: Array, users: int) -> Array:
         variance = self.channel @ self._inverse**2 - np.eye(self.inputs)
         own = variance.diagonal()
         others = np.where(np.eye(self.inputs, dtype=bool), 0.0, variance).max(axis=0)
-        worst = float(np.max(share * own + (1.0 - share) * others))
-        return math.sqrt(max(worst, 0.0) / users)
+        worst = np.max(shares[:, None] * own + (1.0 - shares[:, None]) * others, axis=1)
+        return np.sqrt(np.maximum(worst, 0.0) / users)
 
     def _largest_error(self, users: int, failure: float, count: int) -> float:
         inverse = self._inverse

@@ -45,15 +45,19 @@ class CountLaw(Stored, ABC):
         super().__init_subclass__(**options)
         CountLaw.kinds.add(cls)
 
-    @property
     @abstractmethod
-    def expectation(self) -> float:
-        """Expected number."""
+    def _moments(self) -> tuple[float, float]:
+        """Expectation and variance."""
 
     @property
-    @abstractmethod
+    def expectation(self) -> float:
+        """Expected number."""
+        return self._moments()[0]
+
+    @property
     def variance(self) -> float:
         """Variance of the number."""
+        return self._moments()[1]
 
     @property
     def most(self) -> float:
@@ -144,15 +148,9 @@ class NegativeBinomial(CountLaw):
                 f"range of double precision, got {self.probability!r}"
             )
 
-    @property
-    def expectation(self) -> float:
-        """``size (1 - p)/p``."""
-        return self.size * (1.0 - self.probability) / self.probability
-
-    @property
-    def variance(self) -> float:
-        """``size (1 - p)/p^2``."""
-        return self.expectation / self.probability
+    def _moments(self) -> tuple[float, float]:
+        mean = self.size * (1.0 - self.probability) / self.probability
+        return mean, mean / self.probability
 
     @property
     def centre(self) -> int:
@@ -189,15 +187,8 @@ class Poisson(CountLaw):
     def __post_init__(self) -> None:
         vars(self).update(mean=_not_next_to_none(mean=self.mean))
 
-    @property
-    def expectation(self) -> float:
-        """The mean."""
-        return self.mean
-
-    @property
-    def variance(self) -> float:
-        """The mean."""
-        return self.mean
+    def _moments(self) -> tuple[float, float]:
+        return self.mean, self.mean
 
     @property
     def centre(self) -> int:
@@ -239,15 +230,9 @@ class Binomial(CountLaw):
             raise ValueError(f"probability must be at least {_LEAST_CHANCE:g}, got {probability!r}")
         vars(self).update(trials=trials, probability=probability)
 
-    @property
-    def expectation(self) -> float:
-        """``trials p``."""
-        return self.trials * self.probability
-
-    @property
-    def variance(self) -> float:
-        """``trials p (1 - p)``."""
-        return self.expectation * (1.0 - self.probability)
+    def _moments(self) -> tuple[float, float]:
+        mean = self.trials * self.probability
+        return mean, mean * (1.0 - self.probability)
 
     @property
     def most(self) -> float:
@@ -292,21 +277,6 @@ class _AroundMode(CountLaw):
         """The mode."""
         return self.mode
 
-    @property
-    @abstractmethod
-    def _moments(self) -> tuple[float, float]:
-        """Mean and variance of the distance from the mode."""
-
-    @property
-    def expectation(self) -> float:
-        """Expected number."""
-        return self.mode + self._moments[0]
-
-    @property
-    def variance(self) -> float:
-        """Variance of the number."""
-        return self._moments[1]
-
 
 @dataclass(frozen=True, kw_only=True)
 class AsymmetricGeometric(_AroundMode):
@@ -331,7 +301,6 @@ class AsymmetricGeometric(_AroundMode):
         left = validate.open_unit(left=self.left)
         vars(self).update(left=left, right=validate.open_unit(right=self.right))
 
-    @property
     def _moments(self) -> tuple[float, float]:
         below = np.arange(1, self.mode + 1, dtype=np.float64)
         weights = self.left**below
@@ -339,7 +308,7 @@ class AsymmetricGeometric(_AroundMode):
         mass = float(weights.sum()) + 1.0 / (1.0 - r)
         first = r / (1.0 - r) ** 2 - float((weights * below).sum())
         second = r * (1.0 + r) / (1.0 - r) ** 3 + float((weights * below**2).sum())
-        return first / mass, second / mass - (first / mass) ** 2
+        return self.mode + first / mass, second / mass - (first / mass) ** 2
 
     def ratios(self, counts: Array) -> Array:
         """``left`` up to the mode, ``1/right`` above it."""
@@ -391,14 +360,13 @@ class DiscreteGaussian(_AroundMode):
             )
         vars(self).update(sigma=sigma)
 
-    @property
     def _moments(self) -> tuple[float, float]:
         reach = math.ceil(_FAR * self.sigma) + 2
         apart = np.arange(-min(reach, self.mode), reach + 1, dtype=np.float64)
         weights = np.exp(-0.5 * (apart / self.sigma) ** 2)
         weights /= weights.sum()
         mean = float(weights @ apart)
-        return mean, float(weights @ (apart - mean) ** 2)
+        return self.mode + mean, float(weights @ (apart - mean) ** 2)
 
     def ratios(self, counts: Array) -> Array:
         """``e^((2 (c - mode) - 1) / (2 sigma^2))``."""

@@ -124,6 +124,11 @@ class Estimate:
             raise ValueError("ends of the estimate must be given for intervals, got None")
         return self.ends(failure, together)
 
+    def _ends_of_change(self, earlier: Estimate, failure: float, together: bool) -> Ends:
+        after, before = (one._ends(0.5 * failure, together) for one in (self, earlier))
+        least, most = after[0] - before[1], after[1] - before[0]
+        return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
+
     def projected(self) -> Array:
         """The histogram (numbers >= 0 of sum 1) that is nearest to the values in the 2-norm.
 
@@ -160,7 +165,7 @@ class Estimate:
             self.values - earlier.values,
             np.hypot(self.standard_errors, earlier.standard_errors),
             min(self.users, earlier.users),
-            partial(_ends_of_change, self, earlier),
+            partial(self._ends_of_change, earlier),
         )
 
     def frequent(self, share: float, *, confidence: float = 0.95) -> NDArray[np.intp]:
@@ -260,7 +265,8 @@ class Frequencies(Estimator):
                 that depend on each other).
         """
         users = validate.integer(minimum=1, users=users)
-        return self._error(validate.closed_unit(frequency=frequency), users)
+        share = validate.closed_unit(frequency=frequency)
+        return float(self._errors(np.array([share]), users)[0])
 
     def largest_frequency_error(
         self, *, users: int, confidence: float = 0.95, categories: int | None = None
@@ -285,8 +291,8 @@ class Frequencies(Estimator):
         return self._largest_error(users, 1.0 - confidence, count)
 
     @abstractmethod
-    def _error(self, share: float, users: int) -> float:
-        """The largest standard deviation, over categories held by this share of the users."""
+    def _errors(self, shares: Array, users: int) -> Array:
+        """For each share, the largest standard deviation over categories of which it is one."""
 
     @abstractmethod
     def _largest_error(self, users: int, failure: float, count: int) -> float:
@@ -302,9 +308,6 @@ class FrequencyEstimator(Frequencies):
     @abstractmethod
     def yes_probabilities(self) -> tuple[float, float]:
         """Probabilities of a yes to one's own category, and to any one other category."""
-
-    def _error(self, share: float, users: int) -> float:
-        return float(self._errors(np.array([share]), users)[0])
 
     def _largest_error(self, users: int, failure: float, count: int) -> float:
         own, other = self._informative()
@@ -333,12 +336,16 @@ class FrequencyEstimator(Frequencies):
         own, other = self._informative()
         values = (counts / users - other) / (own - other)
         errors = self._errors(np.clip(values, 0.0, 1.0), users)
-        return Estimate(values, errors, users, partial(_ends_of_shares, self, counts, users))
+        return Estimate(values, errors, users, partial(self._ends_of_shares, counts, users))
 
     def _errors(self, shares: Array, users: int) -> Array:
         own, other = self._informative()
         variance = shares * (own * (1.0 - own)) + (1.0 - shares) * (other * (1.0 - other))
         return np.asarray(np.sqrt(variance / users) / (own - other))
+
+    def _ends_of_shares(self, counts: Array, users: int, failure: float, together: bool) -> Ends:
+        each = failure / counts.size if together else failure
+        return shares_between(counts, *self.yes_probabilities, users=users, failure=each)
 
     def _informative(self) -> tuple[float, float]:
         """The probabilities of a yes; raises ValueError if they are the same."""
@@ -403,20 +410,3 @@ def ends_around(
     off = largest_error(failure, values.size if together else 1)
     lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)
     return (np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)) if cut else (lower, upper)
-
-
-def _ends_of_shares(
-    oracle: FrequencyEstimator,
-    counts: Array,
-    users: int,
-    failure: float,
-    together: bool,
-) -> Ends:
-    each = failure / counts.size if together else failure
-    return shares_between(counts, *oracle.yes_probabilities, users=users, failure=each)
-
-
-def _ends_of_change(later: Estimate, earlier: Estimate, failure: float, together: bool) -> Ends:
-    after, before = (one._ends(0.5 * failure, together) for one in (later, earlier))
-    least, most = after[0] - before[1], after[1] - before[0]
-    return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
