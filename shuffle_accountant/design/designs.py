@@ -92,8 +92,8 @@ def mean(
 
     Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates and Gaussian
     messages; the same randomizers without a shuffler; Gaussian noise, and Laplace noise of the
-    2-norm (a density that falls like ``e^-|z|``), of a trusted curator. Other
-    arguments are those of `frequency`.
+    2-norm (a density that falls like ``e^-|z|``), of a trusted curator. All other arguments are
+    those of `frequency`.
 
     Args:
         gaussian_messages: whether to calibrate `GaussianVectors` too. Its adjacency is zero-out, as
