@@ -79,8 +79,8 @@ def largest_deviation(
     Args:
         held: probability that a user who holds a category is in its count, in [0, 1].
         other: probability that one who does not is in it, in [0, 1].
-        users: number of users, >= 1.
-        categories: number of categories k, >= 1.
+        users: >= 1.
+        categories: number k, >= 1.
         failure: probability that some category's count is off by more, in (0, 1).
 
     Returns:

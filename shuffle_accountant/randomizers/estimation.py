@@ -398,14 +398,15 @@ def ends_around(
     failure: float,
     together: bool,
 ) -> Ends:
-    """Intervals of one width for all values; from the last two arguments, `Estimate.ends`.
+    """Intervals of one width for all values: `Estimate.ends`, once the first three are given.
 
     Args:
         values: shape (k,).
         largest_error: from a failure probability and a number of values to a bound on their largest
             error.
         cut: whether true values are shares, in [0, 1].
-        failure: see `Estimate`, as for ``together``.
+        failure: probability that the intervals do not hold.
+        together: whether it is that of all values at once or of each.
     """
     off = largest_error(failure, values.size if together else 1)
     lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)

@@ -32,12 +32,9 @@ from shuffle_accountant.randomizers.estimation import (
 )
 from shuffle_accountant.randomizers.vectors.draws import in_blocks, sum_of_blocks
 
-LEAST_EPS0 = 1e-9
-"""Below this the round-off of a probability would no longer be small beside its privacy."""
-
-LARGEST_EPS0 = 700.0
-"""Above this e^eps0 overflows."""
-
+# Below the first the round-off of a probability is no longer small beside its privacy; above the
+# second e^eps0 overflows.
+LEAST_EPS0, LARGEST_EPS0 = 1e-9, 700.0
 # Relative excess of a norm over the radius that is accepted: clipping in 32-bit floats leaves 1e-6.
 _CLIPPED = 1e-5
 
