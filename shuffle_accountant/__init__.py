@@ -121,18 +121,22 @@ from shuffle_accountant.randomizers.count_laws import (
     NegativeBinomial,
     Poisson,
 )
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
 from shuffle_accountant.randomizers.general import ApproximateRandomizer, GeneralRandomizer
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
+from shuffle_accountant.randomizers.noise import (
+    GaussianRandomizer,
+    GaussianVectors,
+    LaplaceRandomizer,
+)
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
 from shuffle_accountant.randomizers.randomized_response import (
     BinaryRandomizedResponse,
     RandomizedResponse,
 )
-from shuffle_accountant.randomizers.rappor import RAPPOR
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.rounds.pld import PldTable as LossTable
 from shuffle_accountant.rounds.protocol import Protocol, conditions

@@ -46,11 +46,13 @@ from shuffle_accountant.deployment.whole_numbers import (
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.checks import category_values, generator
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
-from shuffle_accountant.randomizers.rappor import RAPPOR
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 
 # Number of entries of arrays that are made at once.
 _BLOCK = 2**22

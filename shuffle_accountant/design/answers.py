@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,19 +25,9 @@ from shuffle_accountant.reports.drawing import (
     titled,
 )
 from shuffle_accountant.reports.tables import WIDTH, Tabular, rounded_up, rows_of_lines, under
-from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-class Family(Protocol):
-    """Mechanisms of one kind, of which a design has chosen one."""
-
-    def curve(
-        self, mechanism: Any, question: Question, factors: Sequence[float]
-    ) -> Iterator[tuple[float, float, float]]:
-        """Points (upper end of epsilon, error, largest error) around a mechanism."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +49,8 @@ class DesignRow:
         bits: bits that a user sends, on average, to name the messages.
         messages: messages that reach the analyst, per user, on average.
         evidence: certified brackets of epsilon at the parameters and one step further.
+        candidate: the mechanisms of one kind, of which this is one.
+        question: the question of the design.
     """
 
     name: str
@@ -71,7 +63,7 @@ class DesignRow:
     bits: float
     messages: float
     evidence: Evidence
-    candidate: Family = field(repr=False)
+    candidate: Any = field(repr=False)
     question: Question = field(repr=False)
 
     @property
@@ -85,21 +77,22 @@ class DesignRow:
 
         None where all shares' intervals are of one width, or no message is about all categories.
         """
-        asked = self.question
-        if not isinstance(self.mechanism, FrequencyEstimator):
+        users, size, mechanism = self.question.senders, self.question.size, self.mechanism
+        if not isinstance(mechanism, FrequencyEstimator) or mechanism.categories != size:
             return None
-        if self.mechanism.categories != asked.size:
-            return None
-        own, other = self.mechanism.yes_probabilities
-        users, size = asked.senders, asked.size
+        own, other = mechanism.yes_probabilities
         count = round(users * (other + (own - other) / size))
-        found = self.mechanism.estimate_from(np.full(size, count), users)
-        lower, upper = found.interval(confidence=asked.confidence)
+        found = mechanism.estimate_from(np.full(size, count), users)
+        lower, upper = found.interval(confidence=self.question.confidence)
         return float(0.5 * (upper[0] - lower[0]))
 
     @property
     def _of_one_message(self) -> bool:
         return isinstance(self.mechanism, LocalRandomizer) and self.messages == 1.0
+
+    @property
+    def _eps0_shown(self) -> str:
+        return "" if self.eps0 is None or not math.isfinite(self.eps0) else f"{self.eps0:.4g}"
 
     def deployment(self) -> Deployment:
         """The deployment of the row's mechanism: one file for devices, shuffler and analysts.
@@ -113,9 +106,8 @@ class DesignRow:
                 "deployment needs a randomizer whose messages are shuffled, one of each user, got "
                 f"{self.name}, {self.place}"
             )
-        one = ShuffleRound(self.mechanism, users=asked.attendance, colluding=asked.colluding)
         return Deployment(
-            round=one,
+            round=asked.shuffled(self.mechanism),
             rounds=asked.rounds,
             target_epsilon=asked.target_epsilon,
             delta=asked.delta,
@@ -128,7 +120,7 @@ class DesignRow:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        lower, upper = self.bracket.lower, self.bracket.upper
+        bracket = self.bracket
         return {
             "name": self.name,
             "place": self.place,
@@ -140,9 +132,9 @@ class DesignRow:
             "average_interval": self.average_interval,
             "bits": self.bits,
             "messages": self.messages,
-            "epsilon": {"lower": lower, "upper": upper, "reduction": self.bracket.reduction},
-            "adjacency": None if self.bracket.adjacency is None else self.bracket.adjacency.value,
-            "conditions": list(self.bracket.conditions),
+            "epsilon": {name: getattr(bracket, name) for name in ("lower", "upper", "reduction")},
+            "adjacency": None if bracket.adjacency is None else bracket.adjacency.value,
+            "conditions": list(bracket.conditions),
         }
 
 
@@ -207,8 +199,7 @@ class Design(Tabular):
         if not self.rows:
             return ""
         row, asked = self.recommended, self.question
-        shown = row.eps0 is not None and math.isfinite(row.eps0)
-        own = f" with eps0 = {row.eps0:.4g}" if shown else ""
+        own = f" with eps0 = {row._eps0_shown}" if row._eps0_shown else ""
         what = "any share" if asked.of == "categories" else "each coordinate of the mean"
         if (usual := row.average_interval) is not None:
             what = f"a share of 1/{asked.size} to within ± {usual:.2g}, {what}"
@@ -265,10 +256,7 @@ class Design(Tabular):
             "rows": [row.to_dict() for row in self.rows],
             "local": [row.to_dict() for row in self.local],
             "central": [row.to_dict() for row in self.central],
-            "excluded": [
-                {"name": one.name, "place": one.place, "reason": one.reason}
-                for one in self.excluded
-            ],
+            "excluded": [asdict(one) for one in self.excluded],
         }
 
     @property
@@ -316,9 +304,7 @@ class Design(Tabular):
         for number, row in enumerate(shown):
             points = sorted(row.candidate.curve(row.mechanism, question, factors))
             if points:
-                _draw(ax, number, row, points)
-                if row in self.rows[:1]:
-                    _draw_largest(ax, number, row.name, points)
+                _draw(ax, number, row, points, band=row in self.rows[:1])
             else:
                 left_out.append(f"{row.name}: no ε around the target")
         if not ax.get_lines():
@@ -350,34 +336,26 @@ _COLUMNS = {
 """What data the columns of errors are for, in lines below the table."""
 
 
-def _draw(ax: Axes, number: int, row: DesignRow, points: list[tuple[float, float, float]]) -> None:
-    """Draw a mechanism's errors against epsilon."""
-    epsilons, errors, _ = zip(*points, strict=True)
+def _draw(
+    ax: Axes, number: int, row: DesignRow, points: list[tuple[float, float, float]], *, band: bool
+) -> None:
+    """Draw a mechanism's errors against epsilon, and a band from them to the largest errors."""
+    epsilons, errors, largest = zip(*points, strict=True)
     where = "" if row.place == "shuffle" else f" ({row.place})"
     label = f"{row.name}{where}: {row.rmse:.3g} at the target, largest {row.largest_error:.3g}"
-    ax.plot(epsilons, errors, **curve_style(number), label=label)
-
-
-def _draw_largest(
-    ax: Axes, number: int, name: str, points: list[tuple[float, float, float]]
-) -> None:
-    """Draw the band from a mechanism's errors to the largest error of a category or coordinate."""
-    epsilons, errors, largest = zip(*points, strict=True)
-    ax.fill_between(
-        epsilons,
-        errors,
-        largest,
-        color=curve_style(number)["color"],
-        alpha=0.15,
-        label=f"{name}: to the largest error of all categories or coordinates (95 %)",
-    )
+    style = curve_style(number)
+    ax.plot(epsilons, errors, **style, label=label)
+    if band:
+        label = f"{row.name}: to the largest error of all categories or coordinates (95 %)"
+        color = style["color"]
+        ax.fill_between(epsilons, errors, largest, color=color, alpha=0.15, label=label)
 
 
 def _line(row: DesignRow) -> tuple[str, ...]:
     return (
         row.name,
         row.place,
-        "" if row.eps0 is None or not math.isfinite(row.eps0) else f"{row.eps0:.4g}",
+        row._eps0_shown,
         f"{row.rmse:.3g}",
         f"{row.largest_error:.3g}",
         f"{row.bits:.4g}",

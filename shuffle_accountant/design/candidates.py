@@ -19,17 +19,14 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
-from shuffle_accountant.calibration.search import (
-    Evidence,
-    decimals_downwards,
-    integers_upwards,
-    ratios_downwards,
-)
+from shuffle_accountant.calibration.search import Evidence, decimals_downwards, ratios_downwards
 from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.design.answers import DesignRow
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import certified_at
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
@@ -46,16 +43,8 @@ _ELSEWHERE = {
         "nobody else learns (local differential privacy).",
     ),
 }
-# Largest number of dummies that the search tries.
-MOST_DUMMIES = 2**40
-
-
-@dataclass(frozen=True)
-class Calibrated:
-    """A mechanism that meets the target, with the evidence."""
-
-    mechanism: Any
-    evidence: Evidence
+# Range of the inverses of the scale of noise that the search tries.
+_FINEST, _COARSEST = 1e6, 1e-9
 
 
 class Candidate(ABC):
@@ -73,15 +62,15 @@ class Candidate(ABC):
     adjacency: ClassVar[Adjacency] = Adjacency.REPLACE_ONE
 
     @abstractmethod
-    def calibrated(self, question: Question) -> Calibrated:
-        """The mechanism with the least noise that meets the target."""
+    def calibrated(self, question: Question) -> tuple[Any, Evidence]:
+        """The mechanism with the least noise that meets the target, with the evidence."""
 
     @abstractmethod
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
         """Protocol of all rounds with the mechanism."""
 
     @abstractmethod
-    def changed(self, mechanism: Any, factor: float) -> Any:
+    def changed(self, mechanism: Any, factor: float, question: Question) -> Any:
         """The mechanism with about ``factor`` times the epsilon."""
 
     @abstractmethod
@@ -109,8 +98,7 @@ class Candidate(ABC):
 
     def row(self, question: Question) -> DesignRow:
         """The calibrated mechanism with its errors."""
-        found = self.calibrated(question)
-        mechanism = found.mechanism
+        mechanism, evidence = self.calibrated(question)
         error = self.error(mechanism, question, 0.0)
         if not error < _USELESS:
             raise ValueError(f"the error is {error:.3g} at the target, without data 1 at most")
@@ -120,11 +108,14 @@ class Candidate(ABC):
             mechanism=mechanism,
             eps0=getattr(mechanism, "eps0", None),
             rmse=error,
-            rmse_average=self.error(mechanism, question, self._average(question)),
+            # squared errors are linear in the frequency, whose mean over categories is 1/k
+            rmse_average=self.error(
+                mechanism, question, 1.0 / question.size if question.of == "categories" else 0.0
+            ),
             largest_error=self.largest(mechanism, question),
             bits=self.bits(mechanism, question),
             messages=self.messages(mechanism, question),
-            evidence=self._told(found.evidence),
+            evidence=self._of_rows(evidence),
             candidate=self,
             question=question,
         )
@@ -135,7 +126,7 @@ class Candidate(ABC):
         """Points (upper end of epsilon, error, largest error) around a mechanism."""
         for factor in factors:
             try:
-                other = self.changed(mechanism, validate.positive(factors=factor))
+                other = self.changed(mechanism, validate.positive(factors=factor), question)
                 protocol = self.protocol(other, question)
                 bracket, _ = certified_at(protocol.distinct, 1e-2, delta=question.delta)
             except ValueError:  # beyond what the mechanism can be made for
@@ -144,9 +135,10 @@ class Candidate(ABC):
                 error = self.error(other, question, 0.0)
                 yield bracket.upper, error, self.largest(other, question)
 
-    def _told(self, evidence: Evidence) -> Evidence:
-        # brackets by the adjacency they are of here
-        def told(bracket: Bracket) -> Bracket:
+    def _of_rows(self, evidence: Evidence) -> Evidence:
+        """The evidence with brackets by the adjacency that they are of here."""
+
+        def stated(bracket: Bracket) -> Bracket:
             return Bracket(
                 lower=bracket.lower,
                 upper=bracket.upper,
@@ -159,13 +151,9 @@ class Candidate(ABC):
         further = evidence.next_bracket
         return replace(
             evidence,
-            bracket=told(evidence.bracket),
-            next_bracket=None if further is None else told(further),
+            bracket=stated(evidence.bracket),
+            next_bracket=None if further is None else stated(further),
         )
-
-    def _average(self, question: Question) -> float:
-        # squared errors are linear in the frequency, whose mean over categories is 1/k
-        return 1.0 / question.size if question.of == "categories" else 0.0
 
     def largest(self, mechanism: Any, question: Question) -> float:
         """Bound on the errors of all categories or coordinates at once, at 95 % confidence.
@@ -183,115 +171,121 @@ def _conditions(place: str, bracket: Bracket) -> tuple[str, ...]:
     return bracket.conditions if found is None else found
 
 
+@dataclass(frozen=True)
 class RandomizedMessages(Candidate):
-    """Messages of a local randomizer whose eps0 is free.
+    """Messages of a local randomizer whose eps0 is free; without a shuffler, of one user alone."""
 
-    Attributes:
-        users: how many hide one another; None for all of them. Without a shuffler it is one.
-    """
+    name: str
+    place: str
+    kind: Callable[..., LocalRandomizer]
 
     per_user: ClassVar[int] = 1
     """Number of a user's independent messages that a replaced value changes."""
 
-    @abstractmethod
     def make(self, question: Question) -> Callable[..., LocalRandomizer]:
         """Constructor of the randomizer, called with ``eps0=``."""
+        return partial(self.kind, **{question.of: question.size})
 
-    def calibrated(self, question: Question) -> Calibrated:
+    def calibrated(self, question: Question) -> tuple[LocalRandomizer, Evidence]:
         """The randomizer with the largest eps0 that meets the target."""
         make = self.make(question)
+        names = ("users", "min_users", "participation", "colluding")
+        crowd = {name: getattr(question, name) for name in names}
         eps0 = max_eps0(
-            **self._crowd(question),
+            **(crowd if self.place == "shuffle" else {"users": 1}),
             rounds=question.rounds * self.per_user,
             target_epsilon=question.target_epsilon,
             delta=question.delta,
             randomizer=make,
             tolerance=question.tolerance,
         )
-        return Calibrated(make(eps0=float(eps0)), eps0.evidence)
-
-    def _crowd(self, question: Question) -> dict[str, Any]:
-        """Arguments of calibrations about the users of a round; one user without a shuffler."""
-        if self.place != "shuffle":
-            return {"users": 1}
-        names = ("users", "min_users", "participation", "colluding")
-        return {name: getattr(question, name) for name in names}
+        return make(eps0=float(eps0)), eps0.evidence
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
         """Shuffled rounds, or rounds of one user each without a shuffler."""
-        if self.place == "shuffle":
-            one = ShuffleRound(mechanism, users=question.attendance, colluding=question.colluding)
-        else:
-            one = ShuffleRound(mechanism, users=1)
+        shuffled = self.place == "shuffle"
+        one = question.shuffled(mechanism) if shuffled else ShuffleRound(mechanism, users=1)
         return Protocol([(one, question.rounds * self.per_user)])
 
-    def changed(self, mechanism: Any, factor: float) -> Any:
+    def changed(self, mechanism: Any, factor: float, question: Question) -> Any:
         """With another eps0: epsilon grows like ``e^(eps0/2)`` with a shuffler, else like eps0."""
-        state = mechanism.to_dict()
         eps0 = mechanism.eps0
         shuffled = self.place == "shuffle" and eps0 > 2.0
-        new = eps0 + 2.0 * math.log(factor) if shuffled else eps0 * factor
-        fields = {name: value for name, value in state.items() if name != "kind"}
-        return type(mechanism).from_fields(fields | {"eps0": new})
+        fields = mechanism.to_dict() | {
+            "eps0": eps0 + 2.0 * math.log(factor) if shuffled else eps0 * factor
+        }
+        del fields["kind"]
+        return type(mechanism).from_fields(fields)
 
 
 class Noise(Candidate):
-    """A mechanism whose free parameter is its amount of noise: dummies, or a curator's.
+    """A mechanism whose free parameter is the scale of its noise: the more, the more private.
 
-    The amount is a whole number, and more of it is more private.
+    Attributes:
+        first: the scale that the search starts from, times the Gaussian limit's mu.
+        decided_by: relative width of the brackets that decide, at least.
+        ratio: of neighbouring scales; their inverses have six digits if it is None.
+        slope: slope of log-epsilon over the logarithm of the scale, roughly, up to its sign.
     """
 
-    @abstractmethod
-    def with_amount(self, amount: int, question: Question) -> Any:
-        """The mechanism with this amount of noise."""
+    first: ClassVar[float] = 1.0
+    decided_by: ClassVar[float] = 0.0
+    ratio: ClassVar[float | None] = None
+    slope: ClassVar[float] = 1.0
 
     @abstractmethod
-    def amount_of(self, variance: float) -> float:
-        """The amount with which a category's noise has about this variance."""
+    def with_noise(self, noise: float, question: Question) -> Any:
+        """The mechanism with noise of this scale."""
 
-    def calibrated(self, question: Question) -> Calibrated:
-        """The mechanism with the smallest amount of noise that meets the target."""
-        target = Target(question.target_epsilon, question.delta, question.tolerance)
-        guess = self.amount_of(2.0 / question.mu**2)
-        amount, evidence = target.search(
-            integers_upwards(MOST_DUMMIES),
-            lambda value: self.protocol(self.with_amount(value, question), question),
-            min(max(guess, 1.0), MOST_DUMMIES),
-            0.5,
-            f"{self.name} with the most noise that is looked at",
+    def guess(self, question: Question) -> float:
+        """Scale that the search starts from."""
+        return self.first / question.mu
+
+    def calibrated(self, question: Question) -> tuple[Any, Evidence]:
+        """The mechanism with the smallest scale of noise that meets the target."""
+        tolerance = max(self.decided_by, question.tolerance)
+        # the ladder goes down; the precision 1/scale falls where privacy rises
+        precision, evidence = Target(question.target_epsilon, question.delta, tolerance).search(
+            decimals_downwards(_FINEST, _COARSEST)
+            if self.ratio is None
+            else ratios_downwards(_FINEST, _COARSEST, self.ratio),
+            lambda value: self.protocol(self.with_noise(1.0 / value, question), question),
+            min(max(1.0 / self.guess(question), _COARSEST), _FINEST),
+            self.slope,
+            "the most noise that is looked at",
         )
-        return Calibrated(self.with_amount(amount, question), evidence)
+        further = evidence.next_value
+        if further is not None:
+            evidence = replace(evidence, next_value=1.0 / further)
+        return self.with_noise(1.0 / precision, question), evidence
 
 
-def smallest_multiplier(
-    question: Question,
-    protocol: Callable[[float], Protocol],
-    guess: float,
-    *,
-    ratio: float | None = None,
-    tolerance: float | None = None,
-    slope: float = 1.0,
-) -> tuple[float, Evidence]:
-    """The smallest noise multiplier that meets the target.
+@dataclass(frozen=True)
+class Curator(Noise):
+    """A trusted curator who adds normal or Laplace noise to sums."""
 
-    Args:
-        ratio: of neighbouring multipliers; their inverses have six digits if it is None.
-        slope: slope of log-epsilon over the logarithm of the multiplier, roughly, up to its sign.
-    """
-    tolerance = question.tolerance if tolerance is None else max(tolerance, question.tolerance)
-    target = Target(question.target_epsilon, question.delta, tolerance)
-    # the ladder goes down; the precision 1/sigma falls where privacy rises
-    finest, coarsest = 1e6, 1e-9
-    precision, evidence = target.search(
-        decimals_downwards(finest, coarsest)
-        if ratio is None
-        else ratios_downwards(finest, coarsest, ratio),
-        lambda value: protocol(1.0 / value),
-        min(max(1.0 / guess, coarsest), finest),
-        slope,
-        "the most noise that is looked at",
-    )
-    further = evidence.next_value
-    if further is not None:
-        evidence = replace(evidence, next_value=1.0 / further)
-    return 1.0 / precision, evidence
+    name: str
+    laplace: bool
+    place: str = "central"
+
+    moved: ClassVar[int] = 1
+    """Number of sums that a replaced value moves, each by the sensitivity of Laplace noise."""
+
+    def with_noise(self, noise: float, question: Question) -> Any:
+        """The mechanism with noise of this scale, in units of what a replaced value moves."""
+        if self.laplace:
+            return LaplaceMechanism(scale=noise)
+        return GaussianMechanism(noise_multiplier=noise)
+
+    def noise(self, mechanism: Any) -> float:
+        """Scale of the mechanism's noise."""
+        return float(mechanism.scale if self.laplace else mechanism.noise_multiplier)
+
+    def changed(self, mechanism: Any, factor: float, question: Question) -> Any:
+        """The mechanism with the noise divided by ``factor``."""
+        return self.with_noise(self.noise(mechanism) / factor, question)
+
+    def protocol(self, mechanism: Any, question: Question) -> Protocol:
+        """A step for each sum that a replaced value moves; normal noise takes all at once."""
+        one = RandomAllocation(mechanism, steps=1)
+        return Protocol([(one, question.rounds * (self.moved if self.laplace else 1))])

@@ -12,7 +12,7 @@ from shuffle_accountant.design.candidates import Candidate
 from shuffle_accountant.design.histograms import frequency_candidates
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.design.vectors import mean_candidates
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
+from shuffle_accountant.randomizers.oracles import SubsetSelection
 from shuffle_accountant.sweeping import sweep
 
 
@@ -68,8 +68,7 @@ def frequency(
         tolerance=tolerance,
         of="categories",
     )
-    limits = _limits(most_bits, most_messages)
-    return _design(question, frequency_candidates(), exclude, limits, jobs)
+    return _design(question, frequency_candidates(), exclude, most_bits, most_messages, jobs)
 
 
 def mean(
@@ -93,21 +92,14 @@ def mean(
 
     Candidates: PrivUnit, both mechanisms of Duchi et al., sampled coordinates and Gaussian
     messages; the same randomizers without a shuffler; Gaussian noise, and Laplace noise of the
-    2-norm (a density that falls like ``e^-|z|``), of a trusted curator.
+    2-norm (a density that falls like ``e^-|z|``), of a trusted curator. All other arguments are
+    those of `frequency`.
 
     Args:
-        min_users: the fewest of them who will send, if some may not: privacy and errors are those
-            of a round of that many users. By default all of them.
-        participation: instead, the probability, in (0, 1], that each of them sends, independently
-            and whatever the data are: only if attendance is secret. Errors are those of as few as
-            send with all but 1e-4 of the probability.
         gaussian_messages: whether to calibrate `GaussianVectors` too. Its adjacency is zero-out, as
             its row says: it hides less than the other rows do. Its brackets (null clones) take most
             of a second each, some five seconds in all, and are wide, which costs it half a percent
             of its noise.
-        exclude: names of mechanisms, as rows have them, that are not to be considered.
-        most_bits: most bits that a user may send in a round, on average; by default any number.
-        most_messages: most messages that a user may send in a round, on average.
 
     Returns:
         The design; its ``rows`` are empty if no candidate meets the target with an error below 1.
@@ -126,27 +118,22 @@ def mean(
         of="dimension",
     )
     candidates = mean_candidates(question.size, gaussian_messages=wanted)
-    limits = _limits(most_bits, most_messages)
-    return _design(question, candidates, exclude, limits, jobs)
-
-
-def _limits(most_bits: float | None, most_messages: float | None) -> dict[str, float]:
-    """What a user may send at most, by the name of a row's field."""
-    found = {}
-    if most_bits is not None:
-        found["bits"] = validate.positive(most_bits=most_bits)
-    if most_messages is not None:
-        found["messages"] = validate.positive(most_messages=most_messages)
-    return found
+    return _design(question, candidates, exclude, most_bits, most_messages, jobs)
 
 
 def _design(
     question: Question,
     every: Sequence[Candidate],
     exclude: Iterable[str],
-    limits: dict[str, float],
+    most_bits: float | None,
+    most_messages: float | None,
     jobs: int | None,
 ) -> Design:
+    limits = {}  # by the name of a row's field
+    if most_bits is not None:
+        limits["bits"] = validate.positive(most_bits=most_bits)
+    if most_messages is not None:
+        limits["messages"] = validate.positive(most_messages=most_messages)
     warn_if_delta_is_large(question.delta, question.users)
     names = sorted({one.name for one in every})
     unwanted = [validate.choice(names, exclude=name) for name in validate.items(exclude=exclude)]
@@ -167,23 +154,14 @@ def _design(
             )
         if reason is not None:
             excluded.append(Excluded(name=candidate.name, place=candidate.place, reason=reason))
-        elif not _is_response(row):
+        # subset selection of one category is k-ary randomized response under another name
+        elif not (isinstance(row.mechanism, SubsetSelection) and row.mechanism.size == 1):
             rows[candidate.place].append(row)
-    shuffled, local, central = (
-        tuple(sorted(found, key=lambda row: row.rmse)) for found in rows.values()
-    )
+    ordered = (tuple(sorted(found, key=lambda row: row.rmse)) for found in rows.values())
+    shuffled, local, central = ordered
     return Design(
-        question=question,
-        rows=shuffled,
-        local=local,
-        central=central,
-        excluded=tuple(excluded),
+        question=question, rows=shuffled, local=local, central=central, excluded=tuple(excluded)
     )
-
-
-def _is_response(row: DesignRow) -> bool:
-    """Whether the mechanism is k-ary randomized response under another name."""
-    return isinstance(row.mechanism, SubsetSelection) and row.mechanism.size == 1
 
 
 def _row(*, candidate: Candidate, question: Question) -> DesignRow:

@@ -1,72 +1,79 @@
-"""Candidates that estimate how often each category is held."""
+"""Candidates that estimate how often each category is held.
+
+By messages of randomizers; or by noisy counts, of dummies that users, a shuffler or a curator add.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from typing import Any, ClassVar
 
 from scipy.special import gammaln
 
 from shuffle_accountant.calibration.calibrate import max_eps0
-from shuffle_accountant.design.candidates import (
-    Calibrated,
-    Candidate,
-    RandomizedMessages,
-    smallest_multiplier,
-)
-from shuffle_accountant.design.dummies import dummy_candidates, integer_curator
+from shuffle_accountant.calibration.search import Evidence, integers_upwards
+from shuffle_accountant.calibration.target import Target
+from shuffle_accountant.design.candidates import Candidate, Curator, Noise, RandomizedMessages
 from shuffle_accountant.design.limit import limit_mu
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.channel import ChannelRandomizer
-from shuffle_accountant.randomizers.estimation import FrequencyEstimator
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
-from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
-from shuffle_accountant.randomizers.rappor import RAPPOR
-from shuffle_accountant.randomizers.registry import own_kinds
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
-from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.mechanisms import (
-    GaussianMechanism,
-    LaplaceMechanism,
-    PureMechanism,
+from shuffle_accountant.randomizers.count_laws import (
+    AsymmetricGeometric,
+    Binomial,
+    CountLaw,
+    DiscreteGaussian,
+    NegativeBinomial,
+    Poisson,
 )
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
+from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.randomizers.registry import own_kinds
+from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages
+from shuffle_accountant.rounds.mechanisms import PureMechanism
+from shuffle_accountant.rounds.messages import DummyMessages
 from shuffle_accountant.rounds.protocol import Protocol
 
 # Largest privacy loss of one noisy count that the search tries, nats.
 _LARGEST_STEP = 500.0
 # Bits of a hash function's seed, in the length of a message.
 _SEED = 63
+# Largest number of dummies that the search tries.
+_MOST_DUMMIES = 2**40
+# Largest privacy loss of one count that the search tries, nats.
+_LARGEST_LOSS = 20.0
+# Least share of messages that is kept, with geometric dummies on both sides of a mode.
+_HALF = 0.5
+# Share of delta for counts without any dummies, in all rounds together.
+_NEGLIGIBLE = 1e-3
+# Standard deviations from 0 to the mode of a discrete Gaussian: what is cut off is below 1e-62.
+_FAR = 17.0
 
 
 @dataclass(frozen=True)
 class _Oracle(RandomizedMessages):
     """One message of a frequency oracle per user."""
 
-    name: str
-    place: str
-    kind: Callable[..., LocalRandomizer]
-
-    def make(self, question: Question) -> Callable[..., LocalRandomizer]:
-        return partial(self.kind, categories=question.size)
-
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        error: float = mechanism.frequency_error(users=question.senders, frequency=frequency)
-        return error
+        return float(mechanism.frequency_error(users=question.senders, frequency=frequency))
 
     def largest(self, mechanism: Any, question: Question) -> float:
-        """Bound on all categories' errors at once, for any histogram (see `error_bounds`)."""
-        error: float = mechanism.largest_frequency_error(
-            users=question.senders,
-            confidence=question.confidence,
-            categories=question.size,
+        users, confidence = question.senders, question.confidence
+        found = mechanism.largest_frequency_error(
+            users=users, confidence=confidence, categories=question.size
         )
-        return error
+        return float(found)
 
     def bits(self, mechanism: Any, question: Question) -> float:
         match mechanism:
@@ -95,7 +102,6 @@ class _SizedOracle(_Oracle):
     """
 
     parameter: str
-    most: Callable[[int], int]
 
     def make(self, question: Question) -> Callable[..., LocalRandomizer]:
         if self.place == "shuffle":
@@ -114,8 +120,9 @@ class _SizedOracle(_Oracle):
 
     def _sizes(self, question: Question) -> list[int]:
         """Whole numbers, a quarter apart from one another."""
-        least = 1 if self.parameter == "size" else 2
-        most = self.most(question.size)
+        k = question.size
+        # for more buckets errors fall ever less, towards that of randomized response
+        least, most = (1, k - 1) if self.parameter == "size" else (2, 4 * k)
         sizes = {least, most}
         while least < most:
             sizes.add(least)
@@ -155,50 +162,174 @@ class _Bits(_Oracle):
         return float(question.size)
 
 
-@dataclass(frozen=True)
-class _Curator(Candidate):
-    """A trusted curator adds noise to every count; a replaced value changes two of them by one.
-
-    The noise is that of real numbers. A curator who rounds the noisy counts loses no privacy.
-    """
-
-    name: str
-    laplace: bool
-    place: str = "central"
-
-    def calibrated(self, question: Question) -> Calibrated:
-        multiplier, evidence = smallest_multiplier(
-            question,
-            lambda value: self.protocol(self._mechanism(value), question),
-            1.0 / question.mu,
-        )
-        return Calibrated(self._mechanism(multiplier), evidence)
-
-    def _mechanism(self, noise: float) -> Any:
-        if self.laplace:
-            return LaplaceMechanism(scale=noise)
-        return GaussianMechanism(noise_multiplier=noise)
-
-    def _noise(self, mechanism: Any) -> float:
-        noise: float = mechanism.scale if self.laplace else mechanism.noise_multiplier
-        return noise
+class _NoisyCounts(Candidate):
+    """A round with dummies, of which an analyst sees the counts."""
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        # for Laplace, two counts moved by 1 each; for Gaussian both at once, by sqrt(2)
-        one = RandomAllocation(mechanism, steps=1)
-        return Protocol([(one, question.rounds * (2 if self.laplace else 1))])
+        return Protocol([(mechanism, question.rounds)])
 
-    def changed(self, mechanism: Any, factor: float) -> Any:
-        return self._mechanism(self._noise(mechanism) / factor)
+    def error(self, mechanism: Any, question: Question, frequency: float) -> float:
+        return float(mechanism.frequency_error(users=question.senders, frequency=frequency))
+
+    def largest(self, mechanism: Any, question: Question) -> float:
+        users, confidence = question.senders, question.confidence
+        return float(mechanism.largest_frequency_error(users=users, confidence=confidence))
+
+    def bits(self, mechanism: Any, question: Question) -> float:
+        return self.messages(mechanism, question) * math.log2(question.size)
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        return float(mechanism.messages_per_user(users=question.senders))
+
+
+@dataclass(frozen=True)
+class _Dummies(_NoisyCounts):
+    """True values among dummies, whose number is the free parameter."""
+
+    name: str
+    place: str
+    law: Callable[[int], CountLaw]
+    variance_of_one: float
+    keep: float | None = None
+
+    def calibrated(self, question: Question) -> tuple[DummyMessages, Evidence]:
+        honest = self._honest(question)
+
+        def made(amount: int) -> DummyMessages:
+            return self._round(self.law(amount), question.size, honest)
+
+        # a category's noise of about this variance; who drops messages needs less for what is left
+        guess = 2.0 / question.mu**2 * (self.keep or 1.0) ** 2 / self.variance_of_one
+        target = Target(question.target_epsilon, question.delta, question.tolerance)
+        amount, evidence = target.search(
+            integers_upwards(_MOST_DUMMIES),
+            lambda amount: self.protocol(made(amount), question),
+            min(max(guess, 1.0), _MOST_DUMMIES),
+            0.5,
+            f"{self.name} with the most noise that is looked at",
+        )
+        return made(amount), evidence
+
+    def _honest(self, question: Question) -> float:
+        """Share of the senders who draw their dummies and tell nobody; of a shuffler's, all."""
+        if self.keep is not None:
+            return 1.0
+        if question.participation is not None:
+            raise ValueError(
+                "participation must be None for dummies of users, of whom it is not known how many "
+                f"draw theirs, got {question.participation:g}"
+            )
+        exact = Fraction(question.senders - question.colluding, question.senders)
+        share = float(exact)
+        return share if Fraction(share) <= exact else math.nextafter(share, 0.0)
+
+    def _round(self, law: CountLaw, categories: int, honest: float) -> DummyMessages:
+        if self.keep is None:
+            return NoiseMessages(categories=categories, dummies=law, honest=honest)
+        return AugmentedShuffle(categories=categories, keep=self.keep, dummies=law)
+
+    def changed(self, mechanism: Any, factor: float, question: Question) -> DummyMessages:
+        amount = mechanism.dummies.variance / self.variance_of_one / factor**2
+        honest = getattr(mechanism, "honest", 1.0)
+        return self._round(self.law(max(round(amount), 1)), mechanism.categories, honest)
+
+
+@dataclass(frozen=True)
+class _Geometric(_NoisyCounts, Noise):
+    """Geometric dummies of the augmented shuffle (Murakami et al. 2025).
+
+    A count's loss is ``a`` or ``-a``, whatever it is: with beta the share that is kept,
+    ``1 - beta + beta left = e^-a`` up to the mode and ``1 - beta + beta/right = e^a`` above it. If
+    the mode is 0, ``1 - beta = e^-a`` stands in for the left side: purely private, next to no
+    dummies, and few messages kept. Else no dummies at all, whose loss is ``log(1 - beta)``, are so
+    rare that delta does not notice, and half of the messages are kept, or more where a is large.
+    """
+
+    first: ClassVar[float] = math.sqrt(2.0)
+    # the loss has few values: over many rounds, not every bracket is narrower than half of this
+    decided_by: ClassVar[float] = 1e-2
+
+    name: str
+    one_sided: bool
+    place: str = "shuffle"
+
+    def with_noise(self, noise: float, question: Question) -> AugmentedShuffle:
+        rarest = math.log(_NEGLIGIBLE * question.delta) - math.log(question.rounds)
+        return self._round(1.0 / noise, rarest, question.size)
+
+    def _round(self, loss: float, rarest: float, categories: int) -> AugmentedShuffle:
+        loss = min(loss, _LARGEST_LOSS)
+        fall = -math.expm1(-loss)
+        keep = fall if self.one_sided else max(_HALF, math.sqrt(fall))
+        right = keep / (math.expm1(loss) + keep)
+        left = right if self.one_sided else 1.0 - fall / keep
+        mode = 0 if self.one_sided else math.ceil(rarest / math.log(left))
+        return AugmentedShuffle(
+            categories=categories,
+            keep=keep,
+            dummies=AsymmetricGeometric(mode=mode, left=left, right=right),
+        )
+
+    def changed(self, mechanism: Any, factor: float, question: Question) -> AugmentedShuffle:
+        law = mechanism.dummies
+        loss = math.log1p(mechanism.keep * (1.0 / law.right - 1.0))
+        return self._round(loss * factor, law.mode * math.log(law.left), mechanism.categories)
+
+
+@dataclass(frozen=True)
+class _DiscreteGaussian(_NoisyCounts, Noise):
+    """A trusted curator publishes counts with whole numbers of the discrete Gaussian law added.
+
+    That is the round of a shuffler who drops nothing and adds as many dummies, around a mode so
+    large that none at all is next to impossible; the estimator takes their mean off again.
+    """
+
+    first: ClassVar[float] = math.sqrt(2.0)
+
+    name: str = "discrete Gaussian noise"
+    place: str = "central"
+
+    def with_noise(self, noise: float, question: Question) -> AugmentedShuffle:
+        law = DiscreteGaussian(mode=math.ceil(_FAR * noise), sigma=noise)
+        return AugmentedShuffle(categories=question.size, keep=1.0, dummies=law)
+
+    def changed(self, mechanism: Any, factor: float, question: Question) -> AugmentedShuffle:
+        return self.with_noise(mechanism.dummies.sigma / factor, question)
+
+    def messages(self, mechanism: Any, question: Question) -> float:
+        return 1.0  # the value alone
+
+
+def _poisson(amount: int) -> Poisson:
+    return Poisson(mean=float(amount))
+
+
+def _fair_coins(amount: int) -> Binomial:
+    return Binomial(trials=amount, probability=0.5)
+
+
+def _rare_successes(amount: int) -> NegativeBinomial:
+    return NegativeBinomial(size=0.01 * amount, probability=0.1)
+
+
+@dataclass(frozen=True)
+class _Curator(Curator):
+    """A trusted curator adds noise to every count; a replaced value changes two of them by one.
+
+    For normal noise that is one move by sqrt(2). The noise is that of real numbers: a curator who
+    rounds the noisy counts loses no privacy.
+    """
+
+    moved: ClassVar[int] = 2
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         # sqrt(2) is the deviation of Laplace noise of scale 1, and the distance of both counts
-        return math.sqrt(2.0) * self._noise(mechanism) / question.senders
+        return math.sqrt(2.0) * self.noise(mechanism) / question.senders
 
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         if not self.laplace:
             return super().quantile(mechanism, question, share)
-        return -math.log(share) * self._noise(mechanism) / question.senders
+        return -math.log(share) * self.noise(mechanism) / question.senders
 
     def bits(self, mechanism: Any, question: Question) -> float:
         return math.log2(question.size)
@@ -212,10 +343,10 @@ class _GeometricCurator(_Curator):
     that of any purely private step, whose pair of distributions it is.
     """
 
-    def _mechanism(self, noise: float) -> Any:
+    def with_noise(self, noise: float, question: Question) -> PureMechanism:
         return PureMechanism(epsilon=min(1.0 / noise, _LARGEST_STEP))
 
-    def _noise(self, mechanism: Any) -> float:
+    def noise(self, mechanism: Any) -> float:
         return 1.0 / float(mechanism.epsilon)
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
@@ -229,15 +360,6 @@ class _GeometricCurator(_Curator):
         return max(math.ceil(beyond) - 1.0, 0.0) / question.senders
 
 
-def _smaller(categories: int) -> int:
-    return categories - 1
-
-
-def _some_times_as_many(categories: int) -> int:
-    # errors fall ever less beyond, towards that of randomized response
-    return 4 * categories
-
-
 def frequency_candidates() -> tuple[Candidate, ...]:
     """All candidates of a design of frequencies."""
     oracles: list[Candidate] = []
@@ -246,17 +368,22 @@ def frequency_candidates() -> tuple[Candidate, ...]:
             _Oracle("k-ary randomized response", place, RandomizedResponse),
             _Oracle("RAPPOR", place, RAPPOR),
             _Oracle("Hadamard response", place, HadamardResponse),
-            _SizedOracle("subset selection", place, SubsetSelection, "size", _smaller),
-            _SizedOracle("local hashing", place, LocalHashing, "buckets", _some_times_as_many),
+            _SizedOracle("subset selection", place, SubsetSelection, "size"),
+            _SizedOracle("local hashing", place, LocalHashing, "buckets"),
         ]
         own = own_kinds("categories", "eps0")
         oracles += [_Oracle(one.kind, place, one) for one in own if hasattr(one, "frequency_error")]
     return (
         *oracles,
         _Bits("a randomized bit per category", "shuffle", RandomizedResponse),
-        *dummy_candidates(),
+        _Dummies("Poisson noise messages", "shuffle", _poisson, 1.0),
+        _Dummies("binomial noise messages", "shuffle", _fair_coins, 0.25),
+        _Dummies("negative binomial noise messages", "shuffle", _rare_successes, 0.9),
+        _Dummies("augmented shuffle, half kept", "shuffle", _poisson, 1.0, _HALF),
+        _Geometric("augmented shuffle, asymmetric geometric", one_sided=False),
+        _Geometric("augmented shuffle, one-sided geometric", one_sided=True),
         _Curator("Gaussian noise", laplace=False),
         _Curator("Laplace noise", laplace=True),
-        integer_curator(),
+        _DiscreteGaussian(),
         _GeometricCurator("discrete Laplace noise", laplace=True),
     )

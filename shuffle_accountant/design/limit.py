@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.special import log_ndtr, ndtr
@@ -36,18 +37,21 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return max(float(ndtr(0.5 * mu - shift)) - second, 0.0)
 
 
+def _log_excess(mu: float, epsilon: float, delta: float) -> float:
+    """Logarithm of `gaussian_delta` over ``delta``."""
+    found = gaussian_delta(mu, epsilon)
+    return math.log(found / delta) if found > 0.0 else -math.inf
+
+
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The mu for which `gaussian_delta` at epsilon is ``delta``; to about six digits."""
-
-    def log_ratio(position: float) -> float:
-        found = gaussian_delta(math.exp(-position), epsilon)
-        return math.log(found / delta) if found > 0.0 else -math.inf
-
     # mu falls along the way, from a value that is too large for any delta below 1
-    largest = 10.0 + 4.0 * (1.0 + epsilon)
-    start = -math.log(largest)
-    crossing = find_crossing(lambda way: log_ratio(start + way), 200.0, 1.0, 0.1, 1e-9, -1.0)
-    return math.exp(-(start + crossing.right))
+    start = -math.log(10.0 + 4.0 * (1.0 + epsilon))
+
+    def log_excess(way: float) -> float:
+        return _log_excess(math.exp(-(start + way)), epsilon, delta)
+
+    return math.exp(-(start + find_crossing(log_excess, 200.0, 1.0, 0.1, 1e-9, -1.0).right))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +78,10 @@ class GaussianLimit:
         delta = validate.open_unit(delta=delta)
         if self.delta(epsilon=0.0) <= delta:
             return 0.0
-
-        def log_ratio(point: float) -> float:
-            found = gaussian_delta(self.mu, point)
-            return math.log(found / delta) if found > 0.0 else -math.inf
-
         # the tail of the loss, which is normal with mean mu^2/2 and deviation mu
         most = 0.5 * self.mu**2 + self.mu * (math.sqrt(-2.0 * math.log(delta)) + 1.0)
-        return float(find_crossing(log_ratio, most, 0.5 * most, 0.1 * most, 1e-12, -1.0).right)
+        log_excess = partial(_log_excess, self.mu, delta=delta)
+        return float(find_crossing(log_excess, most, 0.5 * most, 0.1 * most, 1e-12, -1.0).right)
 
     def ratio(self, *, epsilon: float) -> tuple[float, float]:
         """Exact delta over the limit's: lower and upper end of what the limit is off by."""

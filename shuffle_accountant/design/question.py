@@ -8,9 +8,10 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.design.limit import gaussian_mu
+from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.shuffle import attendance
+from shuffle_accountant.rounds.shuffle import ShuffleRound, attendance
 
 # Probability with which all categories' errors are at most the stated largest error.
 _CONFIDENCE = 0.95
@@ -49,16 +50,15 @@ class Question:
 
     def __post_init__(self) -> None:
         least = 2 if self.of == "categories" else 1
-        for name, checked in (
-            ("users", validate.integer(minimum=1, maximum=2**53, users=self.users)),
-            ("size", validate.integer(minimum=least, maximum=2**31, **{self.of: self.size})),
-            ("target_epsilon", validate.positive(target_epsilon=self.target_epsilon)),
-            ("delta", validate.open_unit(delta=self.delta)),
-            ("rounds", validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds)),
-            ("colluding", validate.integer(minimum=0, colluding=self.colluding)),
-            ("tolerance", validate.positive(tolerance=self.tolerance)),
-        ):
-            object.__setattr__(self, name, checked)
+        vars(self).update(
+            users=validate.integer(minimum=1, maximum=2**53, users=self.users),
+            size=validate.integer(minimum=least, maximum=2**31, **{self.of: self.size}),
+            target_epsilon=validate.positive(target_epsilon=self.target_epsilon),
+            delta=validate.open_unit(delta=self.delta),
+            rounds=validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds),
+            colluding=validate.integer(minimum=0, colluding=self.colluding),
+            tolerance=validate.positive(tolerance=self.tolerance),
+        )
         who = self.attendance
         least = who if isinstance(who, int) else who.trials
         if self.colluding >= least:
@@ -71,9 +71,13 @@ class Question:
         """Number of senders in a round, or its distribution: ``users`` of `ShuffleRound`."""
         return attendance(self.users, min_users=self.min_users, participation=self.participation)
 
+    def shuffled(self, mechanism: LocalRandomizer) -> ShuffleRound:
+        """A shuffled round of the senders' messages."""
+        return ShuffleRound(mechanism, users=self.attendance, colluding=self.colluding)
+
     @property
     def senders(self) -> int:
-        """Number of messages that errors are stated for; fewer come with probability `unlikely`."""
+        """Number of messages that errors are stated for; fewer may come with probability 1e-4."""
         who = self.attendance
         if isinstance(who, int):
             return who
@@ -84,12 +88,7 @@ class Question:
     @property
     def confidence(self) -> float:
         """Probability with which errors are as stated where no fewer than `senders` send."""
-        return _CONFIDENCE + self.unlikely
-
-    @property
-    def unlikely(self) -> float:
-        """Probability that fewer than `senders` send."""
-        return 0.0 if isinstance(self.attendance, int) else _FEW
+        return _CONFIDENCE + (0.0 if isinstance(self.attendance, int) else _FEW)
 
     @property
     def honest(self) -> int:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,18 +12,13 @@ from scipy.optimize import brentq
 from scipy.special import erfc, gammainccinv, gammaincinv
 
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.design.candidates import (
-    Calibrated,
-    Candidate,
-    RandomizedMessages,
-    smallest_multiplier,
-)
+from shuffle_accountant.design.candidates import Candidate, Curator, Noise, RandomizedMessages
 from shuffle_accountant.design.limit import gaussian_mu
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.losses.steps.null_clones import charge
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
+from shuffle_accountant.randomizers.noise import GaussianVectors
 from shuffle_accountant.randomizers.registry import own_kinds
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
@@ -32,20 +26,12 @@ from shuffle_accountant.randomizers.vectors import (
     PrivUnit,
     SampledCoordinates,
 )
-from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 # Bits of one real number in a message.
 _FLOAT = 32
 # Points of the trapezoidal rule in the logarithm, for densities as smooth as the gamma densities.
 _NODES = 512
-# Relative width of the brackets by null clones, ratio of neighbouring noise multipliers, and slope
-# of log epsilon over log multiplier, about, in the search for one. Such a bracket takes seconds if
-# narrow, most of one second if wide; the width and the ratio cost a few tenths of a percent of the
-# noise each.
-_NULL_CLONES, _NEXT_MULTIPLIER, _STEEP = 0.1, 1.002, 10.0
 # Range of the noise multiplier that the search starts from.
 _LITTLE, _MUCH = 0.1, 1e4
 # Range of log odds of a null clone in which the root is sought.
@@ -56,22 +42,12 @@ _FEWEST_ODDS, _MOST_ODDS = -60.0, 8.0
 class _Vectors(RandomizedMessages):
     """One message of a vector randomizer per user."""
 
-    name: str
-    place: str
-    kind: Callable[..., LocalRandomizer]
-
-    def make(self, question: Question) -> Callable[..., LocalRandomizer]:
-        return partial(self.kind, dimension=question.size)
-
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         return math.sqrt(mechanism.variance() / question.senders)
 
     def largest(self, mechanism: Any, question: Question) -> float:
-        """Bound on all coordinates' errors at once, for any vectors (see `error_bounds`)."""
-        error: float = mechanism.largest_mean_error(
-            users=question.senders, confidence=question.confidence
-        )
-        return error
+        users, confidence = question.senders, question.confidence
+        return float(mechanism.largest_mean_error(users=users, confidence=confidence))
 
     def bits(self, mechanism: Any, question: Question) -> float:
         match mechanism:
@@ -82,62 +58,45 @@ class _Vectors(RandomizedMessages):
         return float(_FLOAT * question.size)
 
 
-class _Gaussian(Candidate):
-    """Normal noise in every coordinate, of which the deviation is free."""
-
-    def changed(self, mechanism: Any, factor: float) -> Any:
-        """The mechanism with the noise divided by ``factor``."""
-        multiplier = mechanism.noise_multiplier / factor
-        if isinstance(mechanism, GaussianVectors):
-            return GaussianVectors(noise_multiplier=multiplier)
-        return replace(mechanism, noise_multiplier=multiplier)
+class _EveryCoordinate(Noise):
+    """Noise in every coordinate: all are alike, and real numbers."""
 
     def coordinate_error(self, mechanism: Any, question: Question) -> float:
-        """Error of the vector over the root of its length: all coordinates are alike."""
         return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
 
     def bits(self, mechanism: Any, question: Question) -> float:
-        """Bits that a user sends: real numbers."""
         return float(_FLOAT * question.size)
 
 
 @dataclass(frozen=True)
-class _GaussianMessages(_Gaussian):
-    """Each user adds the noise; adjacency: the vector is replaced by 0, or the reverse."""
+class _GaussianMessages(_EveryCoordinate):
+    """Each user adds the noise; adjacency: the vector is replaced by 0, or the reverse.
+
+    Brackets by null clones take seconds if narrow, most of one second if wide; their width and the
+    ratio of noise multipliers cost a few tenths of a percent of the noise each.
+    """
 
     name: str = "Gaussian messages (zero-out)"
     place: str = "shuffle"
     adjacency: ClassVar[Adjacency] = Adjacency.ZERO_OUT
+    decided_by: ClassVar[float] = 0.1
+    ratio: ClassVar[float | None] = 1.002
+    slope: ClassVar[float] = 10.0
 
-    def calibrated(self, question: Question) -> Calibrated:
-        def protocol(multiplier: float) -> Protocol:
-            return self.protocol(GaussianVectors(noise_multiplier=multiplier), question)
+    def guess(self, question: Question) -> float:
+        return _enough_noise(question)
 
-        multiplier, evidence = smallest_multiplier(
-            question,
-            protocol,
-            _enough_noise(question),
-            ratio=_NEXT_MULTIPLIER,
-            tolerance=_NULL_CLONES,
-            slope=_STEEP,
-        )
-        return Calibrated(GaussianVectors(noise_multiplier=multiplier), evidence)
+    def with_noise(self, noise: float, question: Question) -> GaussianVectors:
+        return GaussianVectors(noise_multiplier=noise)
+
+    def changed(self, mechanism: Any, factor: float, question: Question) -> GaussianVectors:
+        return GaussianVectors(noise_multiplier=mechanism.noise_multiplier / factor)
 
     def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        return Protocol(
-            [
-                (
-                    ShuffleRound(
-                        mechanism, users=question.attendance, colluding=question.colluding
-                    ),
-                    question.rounds,
-                )
-            ]
-        )
+        return Protocol([(question.shuffled(mechanism), question.rounds)])
 
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        multiplier: float = mechanism.noise_multiplier
-        return multiplier * math.sqrt(question.size / question.senders)
+        return float(mechanism.noise_multiplier) * math.sqrt(question.size / question.senders)
 
 
 def _enough_noise(question: Question) -> float:
@@ -172,29 +131,15 @@ def _enough_noise(question: Question) -> float:
 
 
 @dataclass(frozen=True)
-class _Curator(_Gaussian):
+class _Curator(_EveryCoordinate, Curator):
     """A trusted curator adds the noise to the sum, which a replaced vector moves by 2 at most."""
 
-    name: str = "Gaussian noise"
-    place: str = "central"
-
-    def calibrated(self, question: Question) -> Calibrated:
-        def protocol(multiplier: float) -> Protocol:
-            return self.protocol(GaussianMechanism(noise_multiplier=multiplier), question)
-
-        multiplier, evidence = smallest_multiplier(question, protocol, 1.0 / question.mu)
-        return Calibrated(GaussianMechanism(noise_multiplier=multiplier), evidence)
-
-    def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        return Protocol([(RandomAllocation(mechanism, steps=1), question.rounds)])
-
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
-        deviation: float = 2.0 * mechanism.noise_multiplier
-        return deviation * math.sqrt(question.size) / question.senders
+        return 2.0 * self.noise(mechanism) * math.sqrt(question.size) / question.senders
 
 
 @dataclass(frozen=True)
-class _LaplaceCurator(Candidate):
+class _LaplaceCurator(_Curator):
     """A trusted curator adds noise of a density ``∝ e^(-|z|/b)``, of the 2-norm, to the sum.
 
     On a line that is Laplace noise, and its pair of distributions is the largest in any dimension.
@@ -204,31 +149,10 @@ class _LaplaceCurator(Candidate):
     and is 0 at u = 0 and 1: at most ``min(u, 1 - u)/b``, the rate of Laplace noise.
     """
 
-    name: str = "Laplace noise"
-    place: str = "central"
-
-    def calibrated(self, question: Question) -> Calibrated:
-        def protocol(scale: float) -> Protocol:
-            return self.protocol(LaplaceMechanism(scale=scale), question)
-
-        scale, evidence = smallest_multiplier(question, protocol, 1.0 / question.mu)
-        return Calibrated(LaplaceMechanism(scale=scale), evidence)
-
-    def protocol(self, mechanism: Any, question: Question) -> Protocol:
-        return Protocol([(RandomAllocation(mechanism, steps=1), question.rounds)])
-
-    def changed(self, mechanism: Any, factor: float) -> Any:
-        """The mechanism with the noise divided by ``factor``."""
-        return replace(mechanism, scale=mechanism.scale / factor)
-
     def error(self, mechanism: Any, question: Question, frequency: float) -> float:
         # the norm has a gamma distribution of shape d
         d = question.size
         return self._scale(mechanism, question) * math.sqrt(d) * math.sqrt(d + 1.0)
-
-    def coordinate_error(self, mechanism: Any, question: Question) -> float:
-        """Error of the vector over the root of its length: all coordinates are alike."""
-        return self.error(mechanism, question, 0.0) / math.sqrt(question.size)
 
     def quantile(self, mechanism: Any, question: Question, share: float) -> float:
         """Quantile of a coordinate of the noise: a normal number times ``sqrt(2 G)``.
@@ -250,14 +174,9 @@ class _LaplaceCurator(Candidate):
         most = float(deviations[-1]) * math.sqrt(-math.log(share))
         return float(brentq(excess, 0.0, most)) * self._scale(mechanism, question)
 
-    def bits(self, mechanism: Any, question: Question) -> float:
-        """Bits that a user sends: real numbers."""
-        return float(_FLOAT * question.size)
-
     def _scale(self, mechanism: Any, question: Question) -> float:
-        """Scale of the mean's noise: a replaced vector moves the sum by 2 at most."""
-        scale: float = 2.0 * mechanism.scale / question.senders
-        return scale
+        """Scale of the mean's noise."""
+        return 2.0 * self.noise(mechanism) / question.senders
 
 
 def _estimates_means(kind: type[LocalRandomizer]) -> bool:
@@ -281,6 +200,6 @@ def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candida
     return (
         *(_Vectors(name, place, kind) for place in ("shuffle", "local") for name, kind in kinds),
         *((_GaussianMessages(),) if gaussian_messages else ()),
-        _Curator(),
-        _LaplaceCurator(),
+        _Curator("Gaussian noise", laplace=False),
+        _LaplaceCurator("Laplace noise", laplace=True),
     )

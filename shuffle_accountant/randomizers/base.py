@@ -11,24 +11,13 @@ from itertools import combinations, permutations, product
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.numerics.rounding import Array, Bound
+from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.registry import Kinds
-
-__all__ = [
-    "ConcreteRandomizer",
-    "FiniteRandomizer",
-    "FromArguments",
-    "LocalRandomizer",
-    "Mixture",
-    "RunsOnData",
-    "YesCounts",
-    "distinct_inputs",
-    "require_fields",
-]
 
 
 @dataclass(frozen=True)
@@ -155,19 +144,12 @@ class LocalRandomizer(ABC):
 
 @contextmanager
 def said_of(randomizer: LocalRandomizer) -> Iterator[None]:
-    """Errors of a subclass's own code, as a line that names the class.
-
-    Raises:
-        TypeError: the block raised one.
-        ValueError: the block raised one, or an error of arithmetic.
-    """
-    name = type(randomizer).__name__
+    """Errors of types, values and arithmetic in a subclass's own code name the class."""
     try:
         yield
-    except TypeError as error:
-        raise TypeError(f"{name} must have other arguments: {error}") from error
-    except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"{name} must have other arguments: {error}") from error
+    except (TypeError, ValueError, ArithmeticError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{type(randomizer).__name__} must have other arguments: {error}") from error
 
 
 class RunsOnData(ABC):
@@ -191,9 +173,6 @@ class ConcreteRandomizer(LocalRandomizer):
 
     The *blanket* of a randomizer R is what all inputs share, ``m(y) = min over x of R(x)(y)``: with
     probability ``sum_y m(y)`` a message is a draw from it whatever the input (Balle et al. 2019).
-
-    Make one by a subclass of `FiniteRandomizer`, of `shuffle_accountant.randomizers.channel`'s
-    `ChannelRandomizer`, or of `shuffle_accountant.randomizers.continuous`' `ContinuousRandomizer`.
     """
 
     @property
@@ -227,7 +206,7 @@ class ConcreteRandomizer(LocalRandomizer):
     @abstractmethod
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[NDArray[np.float64], float | NDArray[np.float64]]:
+    ) -> tuple[Array, float | Array]:
         """Finitely many messages that bound the true ones on one side, for a pair of inputs.
 
         Args:
@@ -242,6 +221,30 @@ class ConcreteRandomizer(LocalRandomizer):
             the blanket's adding up to its mass; and a bound on their relative error beyond some
             units in the last place, one number or one for each message.
         """
+
+
+class RunsOnInputs(RunsOnData, ConcreteRandomizer):
+    """Randomizers with known distributions that can be run on values 0 … ``inputs`` - 1."""
+
+    def randomize(self, values: ArrayLike, rng: np.random.Generator | None = None) -> NDArray[Any]:
+        """Randomize each user's value independently.
+
+        Args:
+            values: inputs of the randomizer, any shape: integers in 0 … ``inputs`` - 1, unless the
+                class says that they are a continuum.
+            rng: source of randomness; by default the operating system's cryptographic one.
+
+        Returns:
+            The messages, in the form that the class states, for values of the same shape.
+        """
+        return self._messages(self._checked_values(values), generator(rng))
+
+    def _checked_values(self, values: ArrayLike) -> NDArray[Any]:
+        return category_values(values, self.inputs)
+
+    @abstractmethod
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
+        """Messages of the values, which have been checked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,9 +269,9 @@ class YesCounts:
     own: float
     foreign: tuple[float, float]
     rate: float | None
-    counts: NDArray[np.float64]
-    yes: NDArray[np.float64]
-    no: NDArray[np.float64]
+    counts: Array
+    yes: Array
+    no: Array
 
 
 class FiniteRandomizer(ConcreteRandomizer):
@@ -276,19 +279,20 @@ class FiniteRandomizer(ConcreteRandomizer):
 
     Attributes:
         classes_double: whether each further input asked for doubles the number of classes.
-        representable: whether its probabilities are doubles that say something; if not, some
-            measures are bounded without them.
     """
 
     classes_double: ClassVar[bool] = False
 
     @property
     def representable(self) -> bool:
-        """Whether all message probabilities are doubles well above the smallest positive ones."""
+        """Whether all message probabilities are doubles well above the smallest positive ones.
+
+        If not, some measures are bounded without them.
+        """
         return True
 
     @abstractmethod
-    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
+    def classes(self, inputs: Sequence[int]) -> Array:
         """Probabilities of messages, those of equal likelihood ratios added up.
 
         Args:
@@ -301,11 +305,11 @@ class FiniteRandomizer(ConcreteRandomizer):
 
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[NDArray[np.float64], float | NDArray[np.float64]]:
+    ) -> tuple[Array, float | Array]:
         """The classes of messages themselves, on either side."""
         return self.classes(inputs), 0.0
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Array:
         """Channel matrix of all inputs, as informative as the messages; a row for each input."""
         return self.classes(range(self.inputs))[:-1]
 
@@ -330,6 +334,17 @@ class FiniteRandomizer(ConcreteRandomizer):
         return None
 
 
+class GivenEps0(LocalRandomizer):
+    """A randomizer whose local privacy parameter is given."""
+
+    _eps0: float
+
+    @property
+    def eps0(self) -> float:
+        """Local privacy parameter, nats."""
+        return self._eps0
+
+
 def require_fields(kind: str, fields: dict[str, Any], names: Collection[str]) -> None:
     """Check that saved fields are the ones expected."""
     if set(fields) != set(names):
@@ -342,18 +357,22 @@ class FromArguments(LocalRandomizer):
 
     Attributes:
         arguments: the constructor's arguments, each of which is also an attribute of plain JSON
-            type.
+            type, or an array.
     """
 
     arguments: ClassVar[tuple[str, ...]]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.arguments)
+        shown = ", ".join(f"{name}={value!r}" for name, value in self._written().items())
         return f"{type(self).__name__}({shown})"
+
+    def _written(self) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in self.arguments}
+        return {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in values.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
-        return {"kind": self.kind, **{name: getattr(self, name) for name in self.arguments}}
+        return {"kind": self.kind, **self._written()}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -363,12 +382,7 @@ class FromArguments(LocalRandomizer):
 
 
 def distinct_inputs(inputs: Sequence[int], count: int) -> tuple[tuple[int, ...], NDArray[np.intp]]:
-    """The distinct ones among the inputs asked for, and which of them each one asked for is.
-
-    Args:
-        inputs: the inputs asked for, at least one; they may repeat.
-        count: number of inputs that exist.
-    """
+    """The distinct ones of the inputs, of which ``count`` exist, and which of them each one is."""
     asked = [validate.integer(minimum=0, maximum=count - 1, inputs=x) for x in inputs]
     if not asked:
         raise ValueError("inputs must hold at least one input, got none")

@@ -13,35 +13,36 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.numerics.rounding import log_ratio_above
+from shuffle_accountant.numerics.rounding import Array, log_ratio_above
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
-    RunsOnData,
+    FromArguments,
+    RunsOnInputs,
     distinct_inputs,
-    require_fields,
     said_of,
 )
-from shuffle_accountant.randomizers.checks import (
-    category_values,
-    generator,
-    row_sums,
-)
+from shuffle_accountant.randomizers.checks import category_values, row_sums
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
-from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
-
-__all__ = ["ChannelRandomizer", "DiscreteRandomizer", "checked_channel"]
+from shuffle_accountant.randomizers.estimation import (
+    Estimate,
+    Frequencies,
+    ends_around,
+    estimated,
+    tally_of,
+)
 
 # Rounding errors that a channel may have, seen in its eps0.
 _EPS0_ERROR = 1e-9
 
 
-class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
+class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
     """A randomizer that knows its channel matrix, from which all else follows.
 
     A subclass need only have the property `channel`, and be written and read. Frequencies of the
     inputs are estimated by a right inverse A of the channel C: with the counts of n messages, the
     estimate ``counts A / n`` is unbiased, as ``C A`` is the identity. Of all right inverses it is
-    the one with the least variance if all inputs are equally frequent.
+    the one with the least variance if all inputs are equally frequent. Messages: the columns'
+    numbers, of the values' shape.
     """
 
     def __post_init__(self) -> None:
@@ -62,7 +63,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
 
     @property
     @abstractmethod
-    def channel(self) -> NDArray[np.float64]:
+    def channel(self) -> Array:
         """Row x holds the probabilities of the messages from input x, shape (inputs, messages).
 
         At least two rows of sum 1, and no column of zeros. It is asked for again and again.
@@ -73,7 +74,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
         """Number of inputs: the rows."""
         return len(self.channel)
 
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Array:
         """The channel itself."""
         return self.channel
 
@@ -88,13 +89,10 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
         """Probability that a message is a draw from the blanket: the sum of the columns' minima."""
         return min(math.fsum(self.channel.min(axis=0).tolist()), 1.0)
 
-    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
+    def classes(self, inputs: Sequence[int]) -> Array:
         """The columns at the inputs asked for, equal ones together.
 
         Columns that are proportional but not equal stay apart.
-
-        Args:
-            inputs: the inputs, usually two or three; they may repeat.
         """
         asked, rows = distinct_inputs(inputs, self.inputs)
         columns = np.vstack([self.channel[list(asked)], self.channel.min(axis=0)])
@@ -115,7 +113,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
         return sorted(columns) == sorted((b, a) for a, b in columns)
 
     @cached_property
-    def _inverse(self) -> NDArray[np.float64]:
+    def _inverse(self) -> Array:
         """Right inverse of the channel, shape (messages, inputs)."""
         channel = self.channel
         if np.linalg.matrix_rank(channel) < self.inputs:
@@ -124,51 +122,17 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
                 "frequencies: no number of messages says what they are"
             )
         weighted = channel / channel.mean(axis=0)
-        inverse: NDArray[np.float64] = np.linalg.solve(weighted @ channel.T, weighted).T
+        inverse: Array = np.linalg.solve(weighted @ channel.T, weighted).T
         return inverse
 
-    def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:
-        """Largest standard deviation of an estimated frequency, over categories and histograms.
-
-        Args:
-            users: number of messages, >= 1.
-            frequency: share of users who hold the category, in [0, 1].
-
-        Raises:
-            ValueError: the channel's rows are not independent.
-        """
-        users = validate.integer(minimum=1, users=users)
-        share = validate.closed_unit(frequency=frequency)
+    def _errors(self, shares: Array, users: int) -> Array:
         variance = self.channel @ self._inverse**2 - np.eye(self.inputs)
         own = variance.diagonal()
         others = np.where(np.eye(self.inputs, dtype=bool), 0.0, variance).max(axis=0)
-        worst = float(np.max(share * own + (1.0 - share) * others))
-        return math.sqrt(max(worst, 0.0) / users)
-
-    def largest_frequency_error(
-        self, *, users: int, confidence: float = 0.95, categories: int | None = None
-    ) -> float:
-        """Bound on the largest error of all estimated frequencies, for any histogram.
-
-        The estimate is a mean of vectors, one for each message; the bound is that of means in
-        `shuffle_accountant.randomizers.error_bounds`.
-
-        Args:
-            users: number of messages, >= 1.
-            confidence: probability that it holds, in (0, 1).
-            categories: number of categories that are estimated; by default all inputs.
-
-        Raises:
-            ValueError: the channel's rows are not independent.
-        """
-        users = validate.integer(minimum=1, users=users)
-        confidence = validate.open_unit(confidence=confidence)
-        count = self.inputs if categories is None else categories
-        count = validate.integer(minimum=1, categories=count)
-        return self._largest_error(users, 1.0 - confidence, count)
+        worst = np.max(shares[:, None] * own + (1.0 - shares[:, None]) * others, axis=1)
+        return np.sqrt(np.maximum(worst, 0.0) / users)
 
     def _largest_error(self, users: int, failure: float, count: int) -> float:
-        """`largest_frequency_error` of some of the categories."""
         inverse = self._inverse
         squares = self.channel @ inverse**2
         deviation = largest_mean_deviation(
@@ -202,29 +166,14 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
                 f"tally must hold counts >= 0 of sum {users}, got {counts.tolist()!r:.80}"
             )
         values = counts @ self._inverse / users
-        ends = ends_around(values, partial(self._largest_error, users), cut=True)
-        if users == 1:
-            return Estimate(values, np.full(self.inputs, math.inf), users, ends)
-        spread = np.maximum(counts @ self._inverse**2 / users - values**2, 0.0)
-        return Estimate(values, np.sqrt(spread / (users - 1)), users, ends)
+        ends = partial(ends_around, values, partial(self._largest_error, users), True)
+        return estimated(values, counts @ self._inverse**2 / users, users, ends)
 
     def _counted(self, messages: Any) -> tuple[NDArray[Any], int]:
         sent = category_values(messages, self.channel.shape[1], name="messages").ravel()
         return np.bincount(sent, minlength=self.channel.shape[1]), sent.size
 
-    def randomize(
-        self, values: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.int64]:
-        """Randomize each user's value independently.
-
-        Args:
-            values: rows of the channel, integers, any shape.
-            rng: source of randomness; by default the operating system's cryptographic one.
-
-        Returns:
-            The messages, columns of the channel, of the same shape.
-        """
-        own, rng = category_values(values, self.inputs), generator(rng)
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
         messages = np.empty(own.shape, dtype=np.int64)
         for value in np.unique(own).tolist():
             held, row = own == value, self.channel[value]
@@ -233,7 +182,7 @@ class ChannelRandomizer(RunsOnData, Estimator, FiniteRandomizer):
         return messages
 
 
-def checked_channel(**named: ArrayLike) -> NDArray[np.float64]:
+def checked_channel(**named: ArrayLike) -> Array:
     """The named matrix as doubles, shape (inputs, messages), if it is a channel.
 
     Rows whose sum is off by more than rounding, by 1e-9 at most, are scaled to sum 1.
@@ -261,7 +210,7 @@ def checked_channel(**named: ArrayLike) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class DiscreteRandomizer(ChannelRandomizer):
+class DiscreteRandomizer(FromArguments, ChannelRandomizer):
     """A randomizer given by its channel matrix.
 
     Compared and hashed by the value of the matrix.
@@ -273,29 +222,16 @@ class DiscreteRandomizer(ChannelRandomizer):
     """
 
     kind: ClassVar[str] = "discrete"
+    arguments: ClassVar[tuple[str, ...]] = ("channel",)
 
     _entries: bytes
     _shape: tuple[int, int]
 
     def __init__(self, channel: ArrayLike) -> None:
         matrix = checked_channel(channel=channel)
-        object.__setattr__(self, "_entries", matrix.tobytes())
-        object.__setattr__(self, "_shape", matrix.shape)
-
-    def __repr__(self) -> str:
-        return f"DiscreteRandomizer(channel={self.channel.tolist()!r})"
+        vars(self).update(_entries=matrix.tobytes(), _shape=matrix.shape)
 
     @property
-    def channel(self) -> NDArray[np.float64]:
+    def channel(self) -> Array:
         """The matrix, shape (inputs, messages), read-only."""
         return np.frombuffer(self._entries).reshape(self._shape)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        return {"kind": self.kind, "channel": self.channel.tolist()}
-
-    @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> DiscreteRandomizer:
-        """Inverse of `to_dict`, without the ``kind``."""
-        require_fields(cls.kind, fields, ("channel",))
-        return cls(**fields)

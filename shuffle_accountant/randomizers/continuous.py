@@ -9,23 +9,23 @@ post-processing) or as two classes with the ratios at its ends and the same mass
 target's and the decoys' distribution (PESSIMISTIC: the expectation in the density lemma is convex
 in each ratio). Masses computed with an error are rounded to that side before they are split; of two
 distributions on the same two ratios the one with the larger mean is larger, outcome by outcome.
+`RatioTails` is the distribution of the likelihood ratio itself, as its tails on a grid of ratios.
 """
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound
-from shuffle_accountant.randomizers.base import ConcreteRandomizer, RunsOnData
-from shuffle_accountant.randomizers.checks import category_values, generator
-from shuffle_accountant.randomizers.ratio_tails import LARGEST_LOG, RatioTails, grid_of_logs
-
-__all__ = ["ContinuousRandomizer"]
+from shuffle_accountant.randomizers.base import RunsOnInputs
 
 # Number of halvings after which an interval is as narrow as doubles allow.
 _HALVINGS = 80
@@ -35,14 +35,64 @@ _MOST_CELLS, _KNOTS = 1 << 15, 512
 _TYPICAL = 0.16
 # Probability of the messages beyond the last edge, where only their ratio's tail is wanted.
 _BEYOND = 1e-18
+# Grid step of the log-likelihood ratio (nats): brackets are then some 1e-10 wide, relative.
+_STEP = 1e-4
+_FEWEST, _MOST = 64, 1 << 19
+# Ratios beyond e^600 are left to the bound of the tail; their decoys' mass is below e^-600.
+LARGEST_LOG = 600.0
 
 
-class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
+@dataclass(frozen=True, eq=False)
+class RatioTails:
+    """Distribution of a likelihood ratio w = P/Q on a grid.
+
+    Attributes:
+        ratios: the grid, strictly rising from 0, shape (m,).
+        target: ``P(w > t)`` there, falling from 1; what no decoy sends has w = inf.
+        decoys: ``Q(w > t)`` there, falling from at most 1.
+        error: relative error of each of these, shape () or (m,).
+    """
+
+    ratios: Array
+    target: Array
+    decoys: Array
+    error: Array
+
+    @classmethod
+    def of_logs(
+        cls, logs: Array, target: Array, decoys: Array, total: float, error: float | Array
+    ) -> RatioTails:
+        """Tails on ``e^logs``, which rises, with ratio 0 before them and equal ratios left out.
+
+        The total is the mass of Q, which may be a part of it, and the error that of both tails.
+        """
+        ratios = np.concatenate([[0.0], np.exp(logs)])
+        # of equal ratios the last one: there the tails are smallest, as to the right of an atom
+        distinct = np.append(np.diff(ratios) > 0.0, True)
+        every = np.broadcast_to(error, logs.shape)
+        worst = float(np.max(every, initial=0.0))
+        return cls(
+            ratios[distinct],
+            np.concatenate([[1.0], target])[distinct],
+            np.concatenate([[total], decoys])[distinct],
+            np.concatenate([[worst], every])[distinct],
+        )
+
+
+def grid_of_logs(low: float, high: float, fewest: int = _FEWEST) -> Array:
+    """A grid of logarithms of ratios from one to the other, both at most `LARGEST_LOG` from 0."""
+    low, high = np.clip([low, high], -LARGEST_LOG, LARGEST_LOG).tolist()
+    cells = min(max(math.ceil((high - low) / _STEP), fewest), _MOST)
+    return np.linspace(low, high, cells + 1)
+
+
+class ContinuousRandomizer(RunsOnInputs):
     """Real messages from the inputs 0 and 1, the larger the likelier they come from 1.
 
     A subclass has the two distribution functions, their complements and densities. The likelihood
     ratio of input 1 to input 0 must rise (or stay) with the message, over all real numbers. That
-    holds for noise with a log-concave density, such as normal, Laplace or logistic noise.
+    holds for noise with a log-concave density, such as normal, Laplace or logistic noise. Messages:
+    real numbers, of the values' shape.
 
     Attributes:
         error: bound on the relative error of `cdf`, `sf` and `density`, and on the absolute error
@@ -51,6 +101,7 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
             otherwise it is that of a difference of `cdf` or `sf`.
     """
 
+    inputs = 2  # the numbers 0 and 1
     error: float = 1e-13
     mass_error: float | None = None
 
@@ -69,11 +120,6 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
     def density(self, x: float, y: ArrayLike) -> Array:
         """Density of the message y from input x."""
         return np.asarray(np.exp(self.log_density(x, np.asarray(y, dtype=np.float64))))
-
-    @property
-    def inputs(self) -> int:
-        """Two: the numbers 0 and 1."""
-        return 2
 
     @property
     def crossing(self) -> float:
@@ -107,13 +153,9 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
     def letters(
         self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
     ) -> tuple[Array, Array | float]:
-        """Classes of messages: cells of equal width in the log-likelihood ratio, from the crossing.
+        """Cells of equal width in the log-likelihood ratio, outwards from the crossing.
 
-        Args:
-            inputs: the two inputs, in the order of the datasets.
-            side: PESSIMISTIC or OPTIMISTIC bound on what the messages reveal.
-            tail: mass that may be given away, > 0, where the ratio has no bound.
-            resolution: about the square of a cell's width in the log-likelihood ratio, > 0.
+        The tail is given away where the ratio has no bound.
         """
         halves = []
         for likelier in (0, 1):
@@ -176,37 +218,23 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         off = self.error * (3.0 + 2.0 * np.max(np.abs(self.log_density(near, edges))))
         return RatioTails.of_logs(logs, own, common, total, float(off))
 
-    def randomize(self, values: ArrayLike, rng: np.random.Generator | None = None) -> Array:
-        """Randomize each user's value independently, by inverting the distribution function.
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> Array:
+        # the distribution function is inverted
+        chance, (low, high) = rng.random(own.shape), self._reach(1e-17)
 
-        Args:
-            values: integers 0 and 1, any shape.
-            rng: source of randomness; by default the operating system's cryptographic one.
+        def below(y: Array) -> NDArray[np.bool_]:
+            return np.where(own == 0, self.cdf(0.0, y), self.cdf(1.0, y)) < chance
 
-        Returns:
-            The messages, real numbers, of the same shape.
-        """
-        own = category_values(values, 2)
-        chance = generator(rng).random(own.shape)
-        low, high = self._reach(1e-17)
-        left, right = np.full(own.shape, low), np.full(own.shape, high)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (left + right)
-            below = np.where(own == 0, self.cdf(0.0, middle), self.cdf(1.0, middle)) < chance
-            left, right = np.where(below, middle, left), np.where(below, right, middle)
-        return np.asarray(right)
+        return _halved(np.full(own.shape, low), np.full(own.shape, high), below)[1]
 
     def _cells(
         self, likelier: int, edges: Array, side: Bound, away: float
     ) -> tuple[Array, Array, Array]:
-        """Message classes of the cells on one side of the crossing.
+        """Message classes of the cells on one side of the crossing, the one beyond it open.
 
-        Args:
-            likelier: the input these messages are likelier from.
-            edges: from the crossing outwards; the cell beyond the last one is open.
-            side: PESSIMISTIC splits cells over their ends, and gives away the target mass of
-                messages whose ratio has no bound. OPTIMISTIC keeps a cell as one class.
-            away: 1 where more target mass is on that side of the truth, -1 where less is.
+        PESSIMISTIC splits cells over their ends, and gives away the target mass of messages whose
+        ratio has no bound. OPTIMISTIC keeps a cell as one class. ``away`` is 1 where more target
+        mass is on that side of the truth, -1 where less is.
 
         Returns:
             ``(p, q, error)``: masses for the likelier input, those of the blanket, and the relative
@@ -280,24 +308,22 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
 
     def _quantile(self, likelier: int, chance: float) -> float:
         """Message with ``chance`` of an input's messages beyond it, away from the other input."""
-        low, high = self._reach(chance)
         beyond = self.cdf if likelier == 0 else self.sf
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (low + high)
-            if (float(beyond(likelier, np.array([middle]))[0]) <= chance) == (likelier == 0):
-                low = middle
-            else:
-                high = middle
-        return low if likelier == 0 else high
+
+        def rare(y: Array) -> NDArray[np.bool_]:
+            return np.asarray((beyond(likelier, y) <= chance) == (likelier == 0))
+
+        low, high = self._reach(chance)
+        return float(_halved(np.array([low]), np.array([high]), rare)[likelier][0])
 
     def _first(self, likelier: int, levels: Array, low: float, high: float) -> Array:
         """Messages in [low, high] at which the log-likelihood ratio passes each of the levels."""
-        left, right = np.full(levels.shape, low), np.full(levels.shape, high)
-        for _ in range(_HALVINGS):
-            middle = 0.5 * (left + right)
-            passed = (self._log_ratio(likelier, middle) >= levels) == (likelier == 0)
-            left, right = np.where(passed, middle, left), np.where(passed, right, middle)
-        return np.asarray(0.5 * (left + right))
+
+        def passed(y: Array) -> NDArray[np.bool_]:
+            return np.asarray((self._log_ratio(likelier, y) >= levels) == (likelier == 0))
+
+        left, right = _halved(np.full(levels.shape, low), np.full(levels.shape, high), passed)
+        return 0.5 * (left + right)
 
     def _spread(self, likelier: int, start: float, far: float, cells: int) -> Array:
         """Messages from ``start`` to ``far`` with about equal steps of the log-likelihood ratio."""
@@ -310,3 +336,14 @@ class ContinuousRandomizer(RunsOnData, ConcreteRandomizer):
         )
         kept = np.append(True, np.diff(places) != 0.0)
         return np.asarray(places[kept])
+
+
+def _halved(
+    low: Array, high: Array, further: Callable[[Array], NDArray[np.bool_]]
+) -> tuple[Array, Array]:
+    """Ends of intervals around where the function turns from True to False, by bisection."""
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        up = further(middle)
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+    return low, high

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -18,16 +18,6 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.registry import Kinds, Stored
-
-__all__ = [
-    "AsymmetricGeometric",
-    "Binomial",
-    "CountLaw",
-    "DiscreteGaussian",
-    "NegativeBinomial",
-    "Poisson",
-    "count_law_from_dict",
-]
 
 # Largest count: integers up to it are exact in double precision.
 _MOST = 2**53
@@ -55,15 +45,19 @@ class CountLaw(Stored, ABC):
         super().__init_subclass__(**options)
         CountLaw.kinds.add(cls)
 
-    @property
     @abstractmethod
-    def expectation(self) -> float:
-        """Expected number."""
+    def _moments(self) -> tuple[float, float]:
+        """Expectation and variance."""
 
     @property
-    @abstractmethod
+    def expectation(self) -> float:
+        """Expected number."""
+        return self._moments()[0]
+
+    @property
     def variance(self) -> float:
         """Variance of the number."""
+        return self._moments()[1]
 
     @property
     def most(self) -> float:
@@ -87,17 +81,24 @@ class CountLaw(Stored, ABC):
         """Upper bound, up to `roundings`, of ``P(c - 1)/P(c)`` for all c <= ``count`` < mode."""
         return float(self.ratios(np.array([count]))[0])
 
-    @abstractmethod
     def honest(self, share: float) -> CountLaw:
         """Distribution of the part drawn by this share of the users.
 
         Raises:
-            ValueError: the law cannot be shared.
+            ValueError: the law cannot be shared, or the part is below the range of doubles.
         """
+        if share != 1.0:
+            raise ValueError(
+                f"honest must be 1 with {type(self).__name__}, which users cannot share, got "
+                f"{share}"
+            )
+        return self
 
-    @abstractmethod
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,)."""
+        # NumPy has a sampler with the name of the law, of the same parameters in the same order
+        sampler = getattr(rng, self.kind.replace("-", "_"))
+        return np.asarray(sampler(*(getattr(self, one.name) for one in fields(self)), size))
 
 
 def _not_next_to_none(**named: object) -> float:
@@ -108,20 +109,13 @@ def _not_next_to_none(**named: object) -> float:
     return value
 
 
-def _enough(amount: float, share: float) -> None:
-    """Raise ValueError if ``amount * share`` is below `_LEAST`."""
+def _shared(amount: float, share: float) -> float:
+    """Their product, if it is not below `_LEAST`."""
     if amount * share < _LEAST:
         raise ValueError(
             f"honest must leave at least {_LEAST:g} of {amount!r} for dummies, got {share!r}"
         )
-
-
-def _all_of(law: CountLaw, share: float) -> None:
-    """Raise ValueError for any share but 1, where users cannot share the distribution."""
-    if share != 1.0:
-        raise ValueError(
-            f"honest must be 1 with {type(law).__name__}, which users cannot share, got {share}"
-        )
+    return amount * share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,24 +138,19 @@ class NegativeBinomial(CountLaw):
     probability: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "size", _not_next_to_none(size=self.size))
-        checked = validate.open_unit(probability=self.probability)
-        object.__setattr__(self, "probability", checked)
+        vars(self).update(
+            size=_not_next_to_none(size=self.size),
+            probability=validate.open_unit(probability=self.probability),
+        )
         if self.variance == math.inf:
             raise ValueError(
                 f"probability must be larger for size = {self.size:g}, with a variance in the "
-                f"range of double precision, got {checked!r}"
+                f"range of double precision, got {self.probability!r}"
             )
 
-    @property
-    def expectation(self) -> float:
-        """``size (1 - p)/p``."""
-        return self.size * (1.0 - self.probability) / self.probability
-
-    @property
-    def variance(self) -> float:
-        """``size (1 - p)/p^2``."""
-        return self.expectation / self.probability
+    def _moments(self) -> tuple[float, float]:
+        mean = self.size * (1.0 - self.probability) / self.probability
+        return mean, mean / self.probability
 
     @property
     def centre(self) -> int:
@@ -170,13 +159,8 @@ class NegativeBinomial(CountLaw):
 
     def ratios(self, counts: Array) -> Array:
         """``c / ((c - 1 + size) (1 - p))``."""
-        return np.asarray(
-            np.where(
-                counts > 0.0,
-                counts / (np.maximum(counts - 1.0, 0.0) + self.size) / (1.0 - self.probability),
-                0.0,
-            )
-        )
+        found = counts / (np.maximum(counts - 1.0, 0.0) + self.size) / (1.0 - self.probability)
+        return np.where(counts > 0.0, found, 0.0)
 
     def rising(self, count: float) -> float:
         """The larger of its value at ``count`` and ``1 - p``: it is monotone with that limit."""
@@ -185,12 +169,7 @@ class NegativeBinomial(CountLaw):
 
     def honest(self, share: float) -> NegativeBinomial:
         """Negative binomial with the same probability and the size times the share."""
-        _enough(self.size, share)
-        return NegativeBinomial(size=self.size * share, probability=self.probability)
-
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,)."""
-        return rng.negative_binomial(self.size, self.probability, size)
+        return replace(self, size=_shared(self.size, share))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,17 +185,10 @@ class Poisson(CountLaw):
     mean: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", _not_next_to_none(mean=self.mean))
+        vars(self).update(mean=_not_next_to_none(mean=self.mean))
 
-    @property
-    def expectation(self) -> float:
-        """The mean."""
-        return self.mean
-
-    @property
-    def variance(self) -> float:
-        """The mean."""
-        return self.mean
+    def _moments(self) -> tuple[float, float]:
+        return self.mean, self.mean
 
     @property
     def centre(self) -> int:
@@ -233,12 +205,7 @@ class Poisson(CountLaw):
 
     def honest(self, share: float) -> Poisson:
         """Poisson with the mean times the share."""
-        _enough(self.mean, share)
-        return Poisson(mean=self.mean * share)
-
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,)."""
-        return rng.poisson(self.mean, size)
+        return Poisson(mean=_shared(self.mean, share))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,22 +224,15 @@ class Binomial(CountLaw):
     probability: float
 
     def __post_init__(self) -> None:
-        checked = validate.integer(minimum=0, maximum=_MOST, trials=self.trials)
-        object.__setattr__(self, "trials", checked)
+        trials = validate.integer(minimum=0, maximum=_MOST, trials=self.trials)
         probability = validate.closed_unit(probability=self.probability)
         if probability < _LEAST_CHANCE:
             raise ValueError(f"probability must be at least {_LEAST_CHANCE:g}, got {probability!r}")
-        object.__setattr__(self, "probability", probability)
+        vars(self).update(trials=trials, probability=probability)
 
-    @property
-    def expectation(self) -> float:
-        """``trials p``."""
-        return self.trials * self.probability
-
-    @property
-    def variance(self) -> float:
-        """``trials p (1 - p)``."""
-        return self.expectation * (1.0 - self.probability)
+    def _moments(self) -> tuple[float, float]:
+        mean = self.trials * self.probability
+        return mean, mean * (1.0 - self.probability)
 
     @property
     def most(self) -> float:
@@ -297,16 +257,29 @@ class Binomial(CountLaw):
 
     def honest(self, share: float) -> Binomial:
         """Binomial with the trials times the share, an exact product that is rounded down."""
-        trials = math.floor(self.trials * Fraction(share))
-        return Binomial(trials=trials, probability=self.probability)
-
-    def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,)."""
-        return rng.binomial(self.trials, self.probability, size)
+        return replace(self, trials=math.floor(self.trials * Fraction(share)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class AsymmetricGeometric(CountLaw):
+class _AroundMode(CountLaw):
+    """A law for a single party who adds the dummies, such as a shuffler; users cannot share it."""
+
+    divisible: ClassVar[bool] = False
+
+    mode: int
+
+    def __post_init__(self) -> None:
+        mode = validate.integer(minimum=0, maximum=2**31, mode=self.mode)
+        vars(self).update(mode=mode)
+
+    @property
+    def centre(self) -> int:
+        """The mode."""
+        return self.mode
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsymmetricGeometric(_AroundMode):
     """Geometric on both sides of a mode: ``P(c) ∝ left^(mode - c)`` below, ``right^(c - mode)``.
 
     A law for a single party who adds the dummies, such as a shuffler (Murakami et al. 2025); users
@@ -319,44 +292,23 @@ class AsymmetricGeometric(CountLaw):
     """
 
     kind: ClassVar[str] = "asymmetric-geometric"
-    divisible: ClassVar[bool] = False
 
-    mode: int
     left: float
     right: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mode", validate.integer(minimum=0, maximum=2**31, mode=self.mode))
-        object.__setattr__(self, "left", validate.open_unit(left=self.left))
-        object.__setattr__(self, "right", validate.open_unit(right=self.right))
+        super().__post_init__()
+        left = validate.open_unit(left=self.left)
+        vars(self).update(left=left, right=validate.open_unit(right=self.right))
 
-    @property
-    def centre(self) -> int:
-        """The mode."""
-        return self.mode
-
-    @property
-    def _moments(self) -> tuple[float, float, float]:
-        """Sums of ``w``, ``w d`` and ``w d^2`` over the distance d from the mode."""
+    def _moments(self) -> tuple[float, float]:
         below = np.arange(1, self.mode + 1, dtype=np.float64)
         weights = self.left**below
         r = self.right
         mass = float(weights.sum()) + 1.0 / (1.0 - r)
         first = r / (1.0 - r) ** 2 - float((weights * below).sum())
         second = r * (1.0 + r) / (1.0 - r) ** 3 + float((weights * below**2).sum())
-        return mass, first, second
-
-    @property
-    def expectation(self) -> float:
-        """Expected number."""
-        mass, first, _ = self._moments
-        return self.mode + first / mass
-
-    @property
-    def variance(self) -> float:
-        """Variance of the number."""
-        mass, first, second = self._moments
-        return second / mass - (first / mass) ** 2
+        return self.mode + first / mass, second / mass - (first / mass) ** 2
 
     def ratios(self, counts: Array) -> Array:
         """``left`` up to the mode, ``1/right`` above it."""
@@ -366,11 +318,6 @@ class AsymmetricGeometric(CountLaw):
     def rising(self, count: float) -> float:
         """``right`` from the mode on."""
         return self.right if count >= self.mode else 1.0 / self.left
-
-    def honest(self, share: float) -> AsymmetricGeometric:
-        """The distribution itself, for a share of 1 alone."""
-        _all_of(self, share)
-        return self
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,)."""
@@ -387,7 +334,7 @@ class AsymmetricGeometric(CountLaw):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian(CountLaw):
+class DiscreteGaussian(_AroundMode):
     """The normal density at whole numbers >= 0: ``P(c) ∝ e^(-(c - mode)^2 / (2 sigma^2))``.
 
     A law for a single party: a shuffler who adds the dummies, or a curator who publishes counts
@@ -400,45 +347,26 @@ class DiscreteGaussian(CountLaw):
     """
 
     kind: ClassVar[str] = "discrete-gaussian"
-    divisible: ClassVar[bool] = False
     roundings: ClassVar[float] = 12.0  # an exponential, which counts as 8, and a product
 
-    mode: int
     sigma: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mode", validate.integer(minimum=0, maximum=2**31, mode=self.mode))
+        super().__post_init__()
         sigma = validate.positive(sigma=self.sigma)
         if not _LEAST_SIGMA <= sigma <= _MOST_SIGMA:
             raise ValueError(
                 f"sigma must be a number in [{_LEAST_SIGMA:g}, {_MOST_SIGMA:g}], got {sigma!r}"
             )
-        object.__setattr__(self, "sigma", sigma)
+        vars(self).update(sigma=sigma)
 
-    @property
-    def centre(self) -> int:
-        """The mode."""
-        return self.mode
-
-    @property
     def _moments(self) -> tuple[float, float]:
-        """Mean and variance of the distance from the mode."""
         reach = math.ceil(_FAR * self.sigma) + 2
         apart = np.arange(-min(reach, self.mode), reach + 1, dtype=np.float64)
         weights = np.exp(-0.5 * (apart / self.sigma) ** 2)
         weights /= weights.sum()
         mean = float(weights @ apart)
-        return mean, float(weights @ (apart - mean) ** 2)
-
-    @property
-    def expectation(self) -> float:
-        """Expected number: the mode, but for what is cut off at 0."""
-        return self.mode + self._moments[0]
-
-    @property
-    def variance(self) -> float:
-        """Variance of the number: ``sigma^2``, but for small sigma and what is cut off at 0."""
-        return self._moments[1]
+        return self.mode + mean, float(weights @ (apart - mean) ** 2)
 
     def ratios(self, counts: Array) -> Array:
         """``e^((2 (c - mode) - 1) / (2 sigma^2))``."""
@@ -459,11 +387,6 @@ class DiscreteGaussian(CountLaw):
         """The inverse of the next ratio, falling in c."""
         return 1.0 / float(self.ratios(np.array([count + 1.0]))[0])
 
-    def honest(self, share: float) -> DiscreteGaussian:
-        """The distribution itself, for a share of 1 alone."""
-        _all_of(self, share)
-        return self
-
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,).
 
@@ -483,10 +406,5 @@ class DiscreteGaussian(CountLaw):
 
 
 def count_law_from_dict(name: str, state: Any) -> CountLaw:
-    """Rebuild a law from `CountLaw.to_dict`.
-
-    Args:
-        name: name of the argument, for error messages.
-        state: the dictionary.
-    """
+    """Rebuild a law from `CountLaw.to_dict`; ``name`` is the argument's, for error messages."""
     return CountLaw.kinds.of(state, name).from_dict(state)

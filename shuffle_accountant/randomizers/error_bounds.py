@@ -53,11 +53,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.rounding import roundings
-
-__all__ = ["coin_cumulant", "largest_deviation", "largest_mean_deviation", "shares_between"]
+from shuffle_accountant.numerics.rounding import Array, roundings
 
 # Half-width of the search in log t, around the best t for a normal distribution.
 _REACH = 8.0
@@ -82,8 +79,8 @@ def largest_deviation(
     Args:
         held: probability that a user who holds a category is in its count, in [0, 1].
         other: probability that one who does not is in it, in [0, 1].
-        users: number of users, >= 1.
-        categories: number of categories k, >= 1.
+        users: >= 1.
+        categories: number k, >= 1.
         failure: probability that some category's count is off by more, in (0, 1).
 
     Returns:
@@ -102,8 +99,10 @@ def largest_deviation(
             total = float(np.logaddexp(own, foreign + math.log(categories - 1)))
         return (total + needed) / t
 
-    ends = _around(variance, needed + math.log(categories), _LARGEST)
-    return max(_least(partial(deviation, sign=sign), ends) for sign in (1.0, -1.0))
+    exponent = needed + math.log(categories)
+    return max(
+        _least(partial(deviation, sign=sign), variance, exponent, _LARGEST) for sign in (1.0, -1.0)
+    )
 
 
 def largest_mean_deviation(
@@ -132,13 +131,12 @@ def largest_mean_deviation(
         coordinates = math.log(total / moment) + cumulant + math.log1p(-math.exp(-cumulant))
         return (float(np.logaddexp(math.log(dimension), coordinates)) + needed) / t
 
-    ends = _around(users * moment, needed + math.log(dimension), _LARGEST / largest)
-    return _least(deviation, ends)
+    return _least(deviation, users * moment, needed + math.log(dimension), _LARGEST / largest)
 
 
 def shares_between(
-    counts: NDArray[np.float64], held: float, other: float, *, users: int, failure: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    counts: Array, held: float, other: float, *, users: int, failure: float
+) -> tuple[Array, Array]:
     """Intervals of the shares of users who hold each category, from the categories' counts.
 
     Args:
@@ -161,8 +159,8 @@ def shares_between(
 
 
 def _most_holders(
-    counts: NDArray[np.float64], held: float, other: float, users: int, log_failure: float
-) -> NDArray[np.float64]:
+    counts: Array, held: float, other: float, users: int, log_failure: float
+) -> Array:
     """Largest number of holders for which a count is not too small, by halving; -1 if none is."""
     # A smaller probability makes small counts likelier: rounded down, also where it is 1 - p.
     held, other = (max(p * (1.0 - roundings(4)) - roundings(4), 0.0) for p in (held, other))
@@ -175,9 +173,7 @@ def _most_holders(
     return most
 
 
-def _log_lower_tail(
-    counts: NDArray[np.float64], holders: NDArray[np.float64], held: float, other: float, users: int
-) -> NDArray[np.float64]:
+def _log_lower_tail(counts: Array, holders: Array, held: float, other: float, users: int) -> Array:
     """Upper bound on ``log Pr(count <= c)``, by the weights that make c the mean count."""
     others = users - holders
     # The mean under weights x = c is a quadratic equation in x with one root that is positive.
@@ -205,15 +201,11 @@ def _log_lower_tail(
     return np.asarray(own + foreign - shift + likeliest + roundings(_ROUNDINGS) * size)
 
 
-def _around(variance: float, exponent: float, most: float) -> tuple[float, float]:
-    """Range of log t around the best t for a normal distribution of this variance; t <= most."""
-    middle = 0.5 * math.log(2.0 * exponent / variance)
-    return min(middle, math.log(most)) - _REACH, min(middle + _REACH, math.log(most))
-
-
-def _least(function: Callable[[float], float], ends: tuple[float, float]) -> float:
-    """Smallest value found of a function that falls and then rises."""
+def _least(bound: Callable[[float], float], variance: float, exponent: float, most: float) -> float:
+    """Smallest bound found over log t, around the best t for a normal distribution; t <= most."""
     from scipy.optimize import minimize_scalar  # not quick to import
 
-    found = minimize_scalar(function, bounds=ends, method="bounded", options={"xatol": 1e-6})
+    middle = 0.5 * math.log(2.0 * exponent / variance)
+    ends = min(middle, math.log(most)) - _REACH, min(middle + _REACH, math.log(most))
+    found = minimize_scalar(bound, bounds=ends, method="bounded", options={"xatol": 1e-6})
     return float(found.fun)

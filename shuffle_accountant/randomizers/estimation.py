@@ -30,43 +30,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.error_bounds import largest_deviation, shares_between
-
-__all__ = [
-    "Estimate",
-    "Estimator",
-    "FrequencyEstimator",
-    "Tallying",
-    "ends_around",
-    "is_dask",
-    "mean_estimate",
-    "tallied_partitions",
-    "tally_of",
-]
 
 # Number of tallies added up by one task, so that no machine holds those of all chunks.
 _TOGETHER = 8
 
 Tallied = tuple[NDArray[Any], int]
-Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
+Ends = tuple[Array, Array]
 
 
-def is_dask(messages: object) -> bool:
-    """Whether the messages are a Dask collection, without importing Dask."""
-    base = sys.modules.get("dask.base")
-    return base is not None and bool(base.is_dask_collection(messages))
+def _tallied_chunks(counted: Callable[[Any], Tallied], messages: Any, message_axes: int) -> Tallied:
+    """Tally and number of messages of a Dask array, bag or series, or of one delayed chunk.
 
-
-def tallied_partitions(
-    counted: Callable[[Any], Tallied], messages: Any, message_axes: int
-) -> Tallied:
-    """Tally and number of messages of a whole collection.
-
-    Args:
-        counted: returns the tally and the number of messages of one chunk.
-        messages: a Dask array, bag or series, or something delayed, which is one chunk. No chunk is
-            larger than the collection's own, unless messages themselves are cut by them.
-        message_axes: number of an array's last axes that one message takes.
+    No chunk is larger than the collection's own, unless messages themselves are cut by them.
     """
     from dask.delayed import Delayed, delayed
 
@@ -93,10 +70,8 @@ def _one_chunk(counted: Callable[[Any], Tallied], chunk: Any) -> Tallied:
 
 
 def _added(parts: list[Tallied]) -> Tallied:
-    tally, number = parts[0]
-    for further, count in parts[1:]:
-        tally, number = tally + further, number + count
-    return tally, number
+    tallies, numbers = zip(*parts, strict=True)
+    return sum(tallies[1:], start=tallies[0]), sum(numbers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,8 +88,8 @@ class Estimate:
             to lower and upper ends of the true values; None where no bound is known.
     """
 
-    values: NDArray[np.float64]
-    standard_errors: NDArray[np.float64]
+    values: Array
+    standard_errors: Array
     users: int
     ends: Callable[[float, bool], Ends] | None = None
 
@@ -149,7 +124,12 @@ class Estimate:
             raise ValueError("ends of the estimate must be given for intervals, got None")
         return self.ends(failure, together)
 
-    def projected(self) -> NDArray[np.float64]:
+    def _ends_of_change(self, earlier: Estimate, failure: float, together: bool) -> Ends:
+        after, before = (one._ends(0.5 * failure, together) for one in (self, earlier))
+        least, most = after[0] - before[1], after[1] - before[0]
+        return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
+
+    def projected(self) -> Array:
         """The histogram (numbers >= 0 of sum 1) that is nearest to the values in the 2-norm.
 
         Never farther from the true histogram than the values are, in the 2-norm; but biased: rare
@@ -185,7 +165,7 @@ class Estimate:
             self.values - earlier.values,
             np.hypot(self.standard_errors, earlier.standard_errors),
             min(self.users, earlier.users),
-            partial(_ends_of_change, self, earlier),
+            partial(self._ends_of_change, earlier),
         )
 
     def frequent(self, share: float, *, confidence: float = 0.95) -> NDArray[np.intp]:
@@ -243,12 +223,13 @@ class Tallying(ABC):
         """
 
     @abstractmethod
-    def _counted(self, messages: Any) -> tuple[NDArray[Any], int]:
+    def _counted(self, messages: Any) -> Tallied:
         """Tally and number of messages that are an array, or become one."""
 
-    def _tallied(self, messages: Any) -> tuple[NDArray[Any], int]:
-        if is_dask(messages):
-            return tallied_partitions(self._counted, messages, self.message_axes)
+    def _tallied(self, messages: Any) -> Tallied:
+        base = sys.modules.get("dask.base")  # without importing Dask
+        if base is not None and base.is_dask_collection(messages):
+            return _tallied_chunks(self._counted, messages, self.message_axes)
         return self._counted(messages)
 
 
@@ -264,25 +245,24 @@ class Estimator(Tallying):
         return self.estimate_from(*self._tallied(messages))
 
 
-class FrequencyEstimator(Estimator):
-    """Frequencies of categories from messages that say yes to some of them."""
-
-    categories: int
+class Frequencies(Estimator):
+    """Frequencies of categories from one message of each user."""
 
     @property
     @abstractmethod
-    def yes_probabilities(self) -> tuple[float, float]:
-        """Probabilities of a yes to one's own category, and to any one other category."""
+    def inputs(self) -> int:
+        """Number of categories."""
 
     def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:
-        """Standard deviation of the estimated frequency of a category, at any number of users.
+        """Standard deviation of the estimated frequency of a category, the largest there is.
 
         Args:
             users: number of messages, >= 1.
             frequency: share of users who hold the category, in [0, 1].
 
         Raises:
-            ValueError: the messages say nothing about the input.
+            ValueError: the messages say nothing about the input, or not enough (rows of a channel
+                that depend on each other).
         """
         users = validate.integer(minimum=1, users=users)
         share = validate.closed_unit(frequency=frequency)
@@ -302,15 +282,36 @@ class FrequencyEstimator(Estimator):
                 may be another where each category has messages of its own.
 
         Raises:
-            ValueError: the messages say nothing about the input.
+            ValueError: as `frequency_error`.
         """
         users = validate.integer(minimum=1, users=users)
         confidence = validate.open_unit(confidence=confidence)
-        count = self.categories if categories is None else categories
+        count = self.inputs if categories is None else categories
         count = validate.integer(minimum=1, categories=count)
-        self._require_signal()
-        own, other = self.yes_probabilities
-        off = largest_deviation(own, other, users=users, categories=count, failure=1.0 - confidence)
+        return self._largest_error(users, 1.0 - confidence, count)
+
+    @abstractmethod
+    def _errors(self, shares: Array, users: int) -> Array:
+        """For each share, the largest standard deviation over categories of which it is one."""
+
+    @abstractmethod
+    def _largest_error(self, users: int, failure: float, count: int) -> float:
+        """Bound on the largest error of some of the categories."""
+
+
+class FrequencyEstimator(Frequencies):
+    """Frequencies of categories from messages that say yes to some of them."""
+
+    categories: int
+
+    @property
+    @abstractmethod
+    def yes_probabilities(self) -> tuple[float, float]:
+        """Probabilities of a yes to one's own category, and to any one other category."""
+
+    def _largest_error(self, users: int, failure: float, count: int) -> float:
+        own, other = self._informative()
+        off = largest_deviation(own, other, users=users, categories=count, failure=failure)
         return off / (users * (own - other))
 
     def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
@@ -332,24 +333,28 @@ class FrequencyEstimator(Estimator):
         if not np.all((counts >= 0) & (counts <= users)):
             wrong = counts[(counts < 0) | (counts > users)][0].item()
             raise ValueError(f"tally must hold counts in [0, users = {users}], got {wrong!r}")
-        own, other = self.yes_probabilities
-        self._require_signal()
+        own, other = self._informative()
         values = (counts / users - other) / (own - other)
         errors = self._errors(np.clip(values, 0.0, 1.0), users)
-        return Estimate(values, errors, users, partial(_ends_of_shares, self, counts, users))
+        return Estimate(values, errors, users, partial(self._ends_of_shares, counts, users))
 
-    def _errors(self, shares: NDArray[np.float64], users: int) -> NDArray[np.float64]:
-        own, other = self.yes_probabilities
-        self._require_signal()
+    def _errors(self, shares: Array, users: int) -> Array:
+        own, other = self._informative()
         variance = shares * (own * (1.0 - own)) + (1.0 - shares) * (other * (1.0 - other))
         return np.asarray(np.sqrt(variance / users) / (own - other))
 
-    def _require_signal(self) -> None:
+    def _ends_of_shares(self, counts: Array, users: int, failure: float, together: bool) -> Ends:
+        each = failure / counts.size if together else failure
+        return shares_between(counts, *self.yes_probabilities, users=users, failure=each)
+
+    def _informative(self) -> tuple[float, float]:
+        """The probabilities of a yes; raises ValueError if they are the same."""
         own, other = self.yes_probabilities
         if not own > other:
             raise ValueError(
                 f"eps0 must be > 0 for messages that say something, got {getattr(self, 'eps0', 0)}"
             )
+        return own, other
 
 
 def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -367,73 +372,42 @@ def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     return array
 
 
+def estimated(
+    values: Array, squares: Array, users: int, ends: Callable[[float, bool], Ends]
+) -> Estimate:
+    """Means of the messages' terms, with standard errors from the terms' spread.
+
+    Their sample variance is, on average, the variance of their noise and the spread of the users'
+    own values together: standard errors are not too small, and too large by that spread at most.
+
+    Args:
+        values: the means, shape (k,).
+        squares: means of the terms' squares, shape (k,).
+        users: number of messages, >= 1.
+        ends: see `Estimate`.
+    """
+    spread = np.maximum(squares - values**2, 0.0)
+    errors = np.sqrt(spread / (users - 1)) if users > 1 else np.full(values.size, math.inf)
+    return Estimate(values, errors, users, ends)
+
+
 def ends_around(
-    values: NDArray[np.float64], largest_error: Callable[[float, int], float], *, cut: bool = False
-) -> Callable[[float, bool], Ends]:
-    """Intervals of one width for all values, as `Estimate.ends` gives them.
+    values: Array,
+    largest_error: Callable[[float, int], float],
+    cut: bool,
+    failure: float,
+    together: bool,
+) -> Ends:
+    """Intervals of one width for all values: `Estimate.ends`, once the first three are given.
 
     Args:
         values: shape (k,).
         largest_error: from a failure probability and a number of values to a bound on their largest
             error.
         cut: whether true values are shares, in [0, 1].
+        failure: probability that the intervals do not hold.
+        together: whether it is that of all values at once or of each.
     """
-    return partial(_ends_around, values, largest_error, cut)
-
-
-def mean_estimate(
-    tally: ArrayLike,
-    users: int,
-    dimension: int,
-    largest_error: Callable[[float, int], float],
-) -> Estimate:
-    """Means of coordinates from the sums of the messages and of their squares.
-
-    The sample variance of the messages is, on average, the variance of their noise and the spread
-    of the users' own vectors together: standard errors are not too small, and too large by no more
-    than that spread.
-
-    Args:
-        tally: shape (2, dimension).
-        users: number of messages, >= 1.
-        dimension: length of the vectors.
-        largest_error: from a failure probability and a number of coordinates to a bound on their
-            largest error.
-    """
-    users = validate.integer(minimum=1, users=users)
-    sums, squares = tally_of(tally, (2, dimension)).astype(np.float64)
-    means = sums / users
-    ends = ends_around(means, largest_error)
-    if users == 1:
-        return Estimate(means, np.full(dimension, math.inf), users, ends)
-    spread = np.maximum(squares / users - means**2, 0.0)
-    return Estimate(means, np.sqrt(spread / (users - 1)), users, ends)
-
-
-def _ends_around(
-    values: NDArray[np.float64],
-    largest_error: Callable[[float, int], float],
-    cut: bool,
-    failure: float,
-    together: bool,
-) -> Ends:
     off = largest_error(failure, values.size if together else 1)
     lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)
     return (np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)) if cut else (lower, upper)
-
-
-def _ends_of_shares(
-    oracle: FrequencyEstimator,
-    counts: NDArray[np.float64],
-    users: int,
-    failure: float,
-    together: bool,
-) -> Ends:
-    each = failure / counts.size if together else failure
-    return shares_between(counts, *oracle.yes_probabilities, users=users, failure=each)
-
-
-def _ends_of_change(later: Estimate, earlier: Estimate, failure: float, together: bool) -> Ends:
-    after, before = (one._ends(0.5 * failure, together) for one in (later, earlier))
-    least, most = after[0] - before[1], after[1] - before[0]
-    return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)

@@ -7,16 +7,14 @@ from typing import Any, ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.randomizers.base import FromArguments, LocalRandomizer, require_fields
-
-__all__ = ["ApproximateRandomizer", "GeneralRandomizer"]
+from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, require_fields
 
 # Largest eps0 (nats): larger ones say nothing, and their exponentials are no doubles.
 _LARGEST = 300.0
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ApproximateRandomizer(FromArguments):
+class ApproximateRandomizer(FromArguments, GivenEps0):
     """Any randomizer whose messages are (``eps0``, ``delta0``)-close to one null law.
 
     Adjacency: zero-out. For all inputs x and sets S of messages, ``P[R(x) in S] <= e^eps0 w(S) +
@@ -30,6 +28,7 @@ class ApproximateRandomizer(FromArguments):
 
     kind: ClassVar[str] = "approximate"
     arguments: ClassVar[tuple[str, ...]] = ("eps0", "delta0")
+    adjacency = Adjacency.ZERO_OUT
 
     _eps0: float
     _delta0: float
@@ -41,27 +40,16 @@ class ApproximateRandomizer(FromArguments):
         delta0 = validate.closed_unit(delta0=delta0) + 0.0
         if delta0 == 1.0:
             raise ValueError("delta0 must be in [0, 1), got 1.0")
-        object.__setattr__(self, "_eps0", eps0)
-        object.__setattr__(self, "_delta0", delta0)
-
-    @property
-    def eps0(self) -> float:
-        """Local privacy parameter against the null law, nats."""
-        return self._eps0
+        vars(self).update(_eps0=eps0, _delta0=delta0)
 
     @property
     def delta0(self) -> float:
         """The delta of the closeness (eps0, delta0) to the null distribution."""
         return self._delta0
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """Zero-out."""
-        return Adjacency.ZERO_OUT
-
 
 @dataclass(frozen=True, init=False)
-class GeneralRandomizer(LocalRandomizer):
+class GeneralRandomizer(GivenEps0):
     """Any ``eps0``-LDP randomizer; bounds hold for the worst one.
 
     Args:
@@ -89,27 +77,22 @@ class GeneralRandomizer(LocalRandomizer):
         *,
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
     ) -> None:
-        # + 0.0 turns a negative zero into zero
-        object.__setattr__(self, "_eps0", validate.finite_nonnegative(eps0=eps0) + 0.0)
-        object.__setattr__(self, "interactive", validate.flag(interactive=interactive))
-        adjacency = validate.instance(Adjacency, adjacency=adjacency)
+        vars(self).update(
+            _eps0=validate.finite_nonnegative(eps0=eps0) + 0.0,  # turns a negative zero into zero
+            interactive=validate.flag(interactive=interactive),
+            _adjacency=validate.instance(Adjacency, adjacency=adjacency),
+        )
         if self.interactive and adjacency is not Adjacency.REPLACE_ONE:
             raise ValueError(
                 f"interactive must be False with adjacency {adjacency.named}: messages must be "
                 "close to one null law"
             )
-        object.__setattr__(self, "_adjacency", adjacency)
 
     def __repr__(self) -> str:
         extra = ", interactive=True" if self.interactive else ""
         if self._adjacency is not Adjacency.REPLACE_ONE:
             extra += f", adjacency={self._adjacency}"
         return f"GeneralRandomizer(eps0={self._eps0!r}{extra})"
-
-    @property
-    def eps0(self) -> float:
-        """Local privacy parameter, nats."""
-        return self._eps0
 
     def at(self, eps0: float) -> GeneralRandomizer | None:
         """Any randomizer of another parameter: its clones only add noise (see `engine.classes`)."""
@@ -132,11 +115,8 @@ class GeneralRandomizer(LocalRandomizer):
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> GeneralRandomizer:
         """Inverse of `to_dict`, without the ``kind``."""
+        written = {"adjacency": Adjacency.REPLACE_ONE.value, **fields}
         names = ("eps0", "interactive", *(("adjacency",) if "adjacency" in fields else ()))
         require_fields(cls.kind, fields, names)
-        values = dict(fields)
-        if "adjacency" in values:
-            known = [one.value for one in Adjacency]
-            validate.choice(known, adjacency=values["adjacency"])
-            values["adjacency"] = Adjacency(values["adjacency"])
-        return cls(**values)
+        validate.choice([one.value for one in Adjacency], adjacency=written["adjacency"])
+        return cls(**written | {"adjacency": Adjacency(written["adjacency"])})

@@ -1,4 +1,7 @@
-"""k-ary randomized response: one's own value, or now and then a uniformly random one."""
+"""k-ary randomized response, and all randomizers that treat k categories alike.
+
+Randomized response sends one's own value, or now and then a uniformly random one.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,20 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
+    FiniteRandomizer,
+    GivenEps0,
     Mixture,
+    RunsOnInputs,
     distinct_inputs,
     require_fields,
 )
-from shuffle_accountant.randomizers.categorical import CategoricalRandomizer
-from shuffle_accountant.randomizers.checks import (
-    MOST_CATEGORIES,
-    category_values,
-    generator,
-)
-
-__all__ = ["BinaryRandomizedResponse", "RandomizedResponse"]
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
 # The eps0 (nats) above which 1 - gamma rounds to 1 for any number of categories.
 _LARGE_EPS0 = 700.0
@@ -31,8 +32,40 @@ _LARGE_EPS0 = 700.0
 _UP = 1.0 + 2.0**-50
 
 
+class CategoricalRandomizer(RunsOnInputs, FrequencyEstimator, FiniteRandomizer):
+    """A randomizer of a value in 0 … ``categories`` - 1 for which no category is special.
+
+    After any permutation of the categories, messages can be renamed to get the same randomizer.
+    Hence all pairs of distinct inputs look like (0, 1), also the other way round, and all triples
+    (x0, x1, others) with x0 != x1 like one of three: the others hold x0, x1, or a third value.
+    """
+
+    symmetric = True  # exchanging two categories only renames messages
+
+    categories: int
+
+    @property
+    def inputs(self) -> int:
+        """Number of inputs: the categories."""
+        return self.categories
+
+    def input_pairs(self) -> tuple[tuple[int, int], ...]:
+        """The pair (0, 1): all pairs of distinct inputs equal it up to renaming of categories."""
+        return ((0, 1),)
+
+    def datasets(self) -> tuple[tuple[int, int, int], ...]:
+        """Triples (x0, x1, others) that all triples equal up to renaming of categories."""
+        third = ((0, 1, 2),) if self.categories >= 3 else ()
+        return ((0, 1, 0), (0, 1, 1), *third)
+
+    def others(self, held: tuple[int, ...]) -> Sequence[int]:
+        """The ``held`` inputs and one input not held: all of those are alike."""
+        foreign = [x for x in range(self.categories)[: len(held) + 1] if x not in held]
+        return (*held, *foreign[:1])
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class RandomizedResponse(CategoricalRandomizer):
+class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
     """k-ary randomized response over the values 0 … ``categories`` - 1.
 
     With probability gamma the message is a uniformly random one of the k values (which may be the
@@ -41,22 +74,20 @@ class RandomizedResponse(CategoricalRandomizer):
         gamma = k / (e^eps0 + k - 1),      eps0 = log(1 + (1 - gamma) k / gamma).
 
     The one that was given is kept exactly, the other one to a few units in its last place.
+    Messages: integers in 0 … k - 1, of the values' shape.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
         eps0: local privacy parameter in nats, in [0, inf]; at inf every message is the true value.
 
     Attributes:
-        categories: number k of values.
         gamma: probability to answer at random, in [0, 1].
         truthful: ``1 - gamma``, without cancellation.
     """
 
     kind: ClassVar[str] = "randomized-response"
 
-    categories: int
     _eps0: float
-    gamma: float
     truthful: float = field(compare=False)
     _given: str = field(compare=False)  # the name of the parameter that was given
 
@@ -83,22 +114,17 @@ class RandomizedResponse(CategoricalRandomizer):
         return made
 
     def _set(self, categories: int, eps0: float, gamma: float, truthful: float, given: str) -> None:
-        object.__setattr__(self, "categories", categories)
-        object.__setattr__(self, "_eps0", eps0)
-        object.__setattr__(self, "gamma", gamma)
-        object.__setattr__(self, "truthful", truthful)
-        object.__setattr__(self, "_given", given)
+        vars(self).update(
+            categories=categories, _eps0=eps0, gamma=gamma, truthful=truthful, _given=given
+        )
 
     def __repr__(self) -> str:
-        name = "RandomizedResponse"
-        if self._given == "gamma":
-            return f"{name}.from_gamma(categories={self.categories}, gamma={self.gamma!r})"
-        return f"{name}(categories={self.categories}, eps0={self._eps0!r})"
+        made = "RandomizedResponse" + (".from_gamma" if self._given == "gamma" else "")
+        return f"{made}(categories={self.categories}, {self._given}={self._parameter!r})"
 
     @property
-    def eps0(self) -> float:
-        """Local privacy parameter, nats, in [0, inf]."""
-        return self._eps0
+    def _parameter(self) -> float:
+        return self.gamma if self._given == "gamma" else self._eps0
 
     def at(self, eps0: float) -> RandomizedResponse:
         """Randomized response over the same values with another eps0; the smaller adds noise."""
@@ -110,26 +136,12 @@ class RandomizedResponse(CategoricalRandomizer):
         return Mixture(self.categories, self.gamma, self.truthful)
 
     @property
-    def keep_probability(self) -> float:
-        """Probability that the message is the true value: ``1 - gamma + gamma/k``."""
-        return self.mixture.keep_probability
-
-    @property
-    def lie_probability(self) -> float:
-        """Probability of each one of the other k - 1 values: ``gamma/k``."""
-        return self.mixture.lie_probability
-
-    @property
     def blanket_mass(self) -> float:
         """Probability that a message is a draw from the blanket: gamma."""
         return self.gamma
 
-    def classes(self, inputs: Sequence[int]) -> NDArray[np.float64]:
-        """Each input asked for is a message of its own, all other messages are one class.
-
-        Args:
-            inputs: the inputs, usually two or three; they may repeat.
-        """
+    def classes(self, inputs: Sequence[int]) -> Array:
+        """Each input asked for is a message of its own, all other messages are one class."""
         asked, rows = distinct_inputs(inputs, self.categories)
         count = len(asked)
         blanket = np.full(count + 1, self.lie_probability)
@@ -139,20 +151,7 @@ class RandomizedResponse(CategoricalRandomizer):
         sent = np.any(probabilities > 0.0, axis=0)
         return np.vstack([probabilities[rows], blanket])[:, sent]
 
-    def randomize(
-        self, values: ArrayLike, rng: np.random.Generator | None = None
-    ) -> NDArray[np.int64]:
-        """Randomize each user's value independently.
-
-        Args:
-            values: integers in 0 … k - 1, any shape.
-            rng: source of randomness; by default the operating system's cryptographic one.
-
-        Returns:
-            The messages, integers in 0 … k - 1, of the same shape.
-        """
-        own = category_values(values, self.categories)
-        rng = generator(rng)
+    def _messages(self, own: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
         truthful = rng.random(own.shape) < self.truthful
         return np.where(truthful, own, rng.integers(self.categories, size=own.shape))
 
@@ -167,17 +166,14 @@ class RandomizedResponse(CategoricalRandomizer):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: the number of categories and the parameter that was given."""
-        parameter = self.gamma if self._given == "gamma" else self._eps0
-        return {"kind": self.kind, "categories": self.categories, self._given: parameter}
+        return {"kind": self.kind, "categories": self.categories, self._given: self._parameter}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> RandomizedResponse:
         """Inverse of `to_dict`, without the ``kind``."""
-        if "gamma" in fields:
-            require_fields(cls.kind, fields, ("categories", "gamma"))
-            return cls.from_gamma(**fields)
-        require_fields(cls.kind, fields, ("categories", "eps0"))
-        return cls(**fields)
+        parameter = "gamma" if "gamma" in fields else "eps0"
+        require_fields(cls.kind, fields, ("categories", parameter))
+        return cls.from_gamma(**fields) if parameter == "gamma" else cls(**fields)
 
 
 def BinaryRandomizedResponse(*, eps0: float) -> RandomizedResponse:  # noqa: N802

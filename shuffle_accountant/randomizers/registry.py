@@ -8,29 +8,14 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
-    gaussian,
-    gaussian_vectors,
     general,
-    hadamard,
-    laplace,
-    local_hashing,
-    randomized_response,
-    rappor,
-    subset_selection,
+    noise,
+    oracles,
     vectors,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.registry import load_installed
 from shuffle_accountant.validation import spelled
-
-__all__ = [
-    "SHORT",
-    "named",
-    "own_kinds",
-    "parameters_of",
-    "randomizer_from_dict",
-    "randomizer_kind",
-]
 
 SHORT = {
     "duchi": "duchi-l2",

@@ -24,7 +24,7 @@ from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.rounding import Array, quotient
 from shuffle_accountant.randomizers.base import FiniteRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
+from shuffle_accountant.randomizers.noise import GaussianRandomizer
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction
 
 

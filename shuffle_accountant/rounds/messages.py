@@ -137,7 +137,7 @@ class DummyMessages(Tallying, Round):
             raise ValueError(f"tally must hold counts >= 0, got {counts[counts < 0][0].item()!r}")
         values = (counts - self.dummies.expectation) / (self.kept * users)
         errors = self._errors(np.clip(values, 0.0, 1.0), users)
-        ends = ends_around(values, partial(self._largest_error, users), cut=True)
+        ends = partial(ends_around, values, partial(self._largest_error, users), True)
         return Estimate(values, errors, users, ends)
 
     def frequency_error(self, *, users: int, frequency: float = 0.0) -> float:

@@ -17,10 +17,12 @@ from oracles.precision import exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.leakage import mutual_information as mi
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
-from shuffle_accountant.randomizers.rappor import RAPPOR
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
 
 (REFERENCE,) = (
     entry

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.randomizers.local_hashing import _count_blocks, split_mix, support_counts
+from shuffle_accountant.randomizers.oracles import _count_blocks, split_mix, support_counts
 from shuffle_accountant.randomizers.vectors import (
     DuchiL2,
     DuchiLInf,

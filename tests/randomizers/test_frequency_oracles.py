@@ -17,11 +17,13 @@ from oracles.letter_classes import check_frequencies, grouped, listed, same, som
 
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.hadamard import HadamardResponse
-from shuffle_accountant.randomizers.local_hashing import LocalHashing
-from shuffle_accountant.randomizers.rappor import RAPPOR
+from shuffle_accountant.randomizers.oracles import (
+    RAPPOR,
+    HadamardResponse,
+    LocalHashing,
+    SubsetSelection,
+)
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
-from shuffle_accountant.randomizers.subset_selection import SubsetSelection
 
 EPS0 = (0.01, 1.0, 4.0)
 SMALL = [

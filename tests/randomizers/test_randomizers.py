@@ -33,8 +33,7 @@ from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
 )
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
-from shuffle_accountant.randomizers.gaussian import GaussianRandomizer
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
+from shuffle_accountant.randomizers.noise import GaussianRandomizer, LaplaceRandomizer
 from shuffle_accountant.randomizers.randomized_response import (
     BinaryRandomizedResponse,
     RandomizedResponse,

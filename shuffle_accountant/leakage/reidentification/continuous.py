@@ -36,9 +36,8 @@ from shuffle_accountant.numerics.rounding import (
     raised,
     roundings,
 )
-from shuffle_accountant.randomizers.gaussian import normal_blanket_tails, normal_tails
-from shuffle_accountant.randomizers.laplace import laplace_tails
-from shuffle_accountant.randomizers.ratio_tails import RatioTails
+from shuffle_accountant.randomizers.continuous import RatioTails
+from shuffle_accountant.randomizers.noise import laplace_tails, normal_blanket_tails, normal_tails
 
 Tail = Callable[[Array], ArrayLike]
 

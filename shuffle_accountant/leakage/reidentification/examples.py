@@ -18,7 +18,7 @@ from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.arguments import MOST_USERS
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
 from shuffle_accountant.leakage.reidentification.success import Layers, checked_counts, layers
-from shuffle_accountant.randomizers.laplace import LaplaceRandomizer
+from shuffle_accountant.randomizers.noise import LaplaceRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 __all__ = [

@@ -9,30 +9,38 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.randomizers.base import FromArguments, RunsOnData
-from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, RunsOnData
+from shuffle_accountant.randomizers.checks import (
+    Rows,
+    as_rows,
+    clipped,
+    generator,
+    like,
+    vector_sums,
+)
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
-from shuffle_accountant.randomizers.estimation import Estimate, Estimator, mean_estimate
-from shuffle_accountant.randomizers.vectors.arrays import as_rows, clipped, like, vector_sums
+from shuffle_accountant.randomizers.estimation import (
+    Estimate,
+    Estimator,
+    ends_around,
+    estimated,
+    tally_of,
+)
 from shuffle_accountant.randomizers.vectors.draws import in_blocks, sum_of_blocks
 
-__all__ = ["LARGEST_EPS0", "LEAST_EPS0", "VectorRandomizer"]
-
-LEAST_EPS0 = 1e-9
-"""Below this the round-off of a probability would no longer be small beside its privacy."""
-
-LARGEST_EPS0 = 700.0
-"""Above this e^eps0 overflows."""
-
+# Below the first the round-off of a probability is no longer small beside its privacy; above the
+# second e^eps0 overflows.
+LEAST_EPS0, LARGEST_EPS0 = 1e-9, 700.0
 # Relative excess of a norm over the radius that is accepted: clipping in 32-bit floats leaves 1e-6.
 _CLIPPED = 1e-5
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class VectorRandomizer(Estimator, FromArguments, RunsOnData):
+class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
     """An unbiased eps0-LDP randomizer of vectors in a ball, whose messages have one constant norm.
 
     The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
@@ -60,22 +68,15 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
 
     def __init__(self, *, dimension: int, eps0: float, radius: float = 1.0) -> None:
         least = self.least_dimension
-        values: dict[str, Any] = {
-            "dimension": validate.integer(minimum=least, maximum=2**31, dimension=dimension),
-            "_eps0": validate.positive(eps0=eps0),
-            "radius": validate.positive(radius=radius),
-        }
-        if not LEAST_EPS0 <= values["_eps0"] <= LARGEST_EPS0:
+        vars(self).update(
+            dimension=validate.integer(minimum=least, maximum=2**31, dimension=dimension),
+            _eps0=validate.positive(eps0=eps0),
+            radius=validate.positive(radius=radius),
+        )
+        if not LEAST_EPS0 <= self._eps0 <= LARGEST_EPS0:
             raise ValueError(
                 f"eps0 must be a number in [{LEAST_EPS0:g}, {LARGEST_EPS0:g}], got {eps0!r}"
             )
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def eps0(self) -> float:
-        """Local privacy parameter, nats."""
-        return self._eps0
 
     @property
     @abstractmethod
@@ -106,7 +107,6 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         return self._largest_error(users, failure, self.dimension)
 
     def _largest_error(self, users: int, failure: float, coordinates: int) -> float:
-        """`largest_mean_error` of some of the coordinates."""
         off = largest_mean_deviation(
             self.largest_coordinate + self.radius,
             self.coordinate_moment,
@@ -148,12 +148,8 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         return like(messages, vectors)
 
     def randomized_sum(
-        self,
-        take: Callable[[int, int], NDArray[Any]],
-        batch: int,
-        norm: float,
-        rng: np.random.Generator,
-    ) -> NDArray[np.float64]:
+        self, take: Callable[[int, int], Rows], batch: int, norm: float, rng: np.random.Generator
+    ) -> Array:
         """Sum of the messages of many vectors that are taken a few at a time, and clipped.
 
         Args:
@@ -168,14 +164,12 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
             Shape (dimension,), 64-bit floats.
         """
 
-        def made(first: int, end: int, own: np.random.Generator) -> NDArray[Any]:
+        def made(first: int, end: int, own: np.random.Generator) -> Rows:
             return self._total(take(first, end), norm, own)
 
         return sum_of_blocks(made, batch, self.dimension, generator(rng))
 
-    def _total(
-        self, rows: NDArray[Any], norm: float, rng: np.random.Generator
-    ) -> NDArray[np.floating[Any]]:
+    def _total(self, rows: Rows, norm: float, rng: np.random.Generator) -> Rows:
         """Sum of the messages of a few rows after clipping; the rows may be overwritten."""
         rows = clipped(rows, norm)
         messages = np.empty_like(rows, order="C")
@@ -193,14 +187,15 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
             The mean, shape (dimension,). The standard errors come from the spread of the messages;
             the spread of users' own vectors makes them larger, never smaller on average.
         """
-        return mean_estimate(tally, users, self.dimension, partial(self._largest_error, users))
+        users = validate.integer(minimum=1, users=users)
+        means, squares = tally_of(tally, (2, self.dimension)).astype(np.float64) / users
+        ends = partial(ends_around, means, partial(self._largest_error, users), False)
+        return estimated(means, squares, users, ends)
 
-    def _counted(self, messages: Any) -> tuple[NDArray[np.float64], int]:
+    def _counted(self, messages: Any) -> tuple[Array, int]:
         return vector_sums(as_rows("messages", messages, self.dimension))
 
-    def _checked(
-        self, rows: NDArray[Any], messages: NDArray[Any], rng: np.random.Generator, first: int
-    ) -> None:
+    def _checked(self, rows: Rows, messages: Rows, rng: np.random.Generator, first: int) -> None:
         norms = self._norms(rows)
         bad = np.flatnonzero(~(norms <= self.radius * (1.0 + _CLIPPED)))
         if bad.size:
@@ -219,15 +214,9 @@ class VectorRandomizer(Estimator, FromArguments, RunsOnData):
         return self.radius
 
     @abstractmethod
-    def _norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _norms(self, rows: Rows) -> Array:
         """The ball's norm of each row, not finite if the row is not."""
 
     @abstractmethod
-    def _fill(
-        self,
-        rows: NDArray[Any],
-        norms: NDArray[np.float64],
-        messages: NDArray[Any],
-        rng: np.random.Generator,
-    ) -> None:
+    def _fill(self, rows: Rows, norms: Array, messages: Rows, rng: np.random.Generator) -> None:
         """Write the messages of some rows."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.checks import Rows
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
-
-__all__ = ["DuchiLInf", "SampledCoordinates"]
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -40,7 +40,7 @@ class _BoxRandomizer(VectorRandomizer):
     def _largest_norm(self) -> float:
         return self.radius * math.sqrt(self.dimension)
 
-    def _norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _norms(self, rows: Rows) -> Array:
         return np.asarray(np.abs(rows).max(axis=1), np.float64)
 
 
@@ -80,13 +80,7 @@ class DuchiLInf(_BoxRandomizer):
         """``d scale^2``."""
         return self.dimension * self.scale**2
 
-    def _fill(
-        self,
-        rows: NDArray[Any],
-        norms: NDArray[np.float64],
-        messages: NDArray[Any],
-        rng: np.random.Generator,
-    ) -> None:
+    def _fill(self, rows: Rows, norms: Array, messages: Rows, rng: np.random.Generator) -> None:
         count, dimension = rows.shape
         values = rng.random(rows.shape) < 0.5 + (0.5 / self.radius) * rows.astype(np.float64)
         width = -(-dimension // 8)
@@ -126,21 +120,15 @@ class SampledCoordinates(_BoxRandomizer):
     coordinates: int
 
     def __init__(
-        self,
-        *,
-        dimension: int,
-        eps0: float,
-        radius: float = 1.0,
-        coordinates: int | None = None,
+        self, *, dimension: int, eps0: float, radius: float = 1.0, coordinates: int | None = None
     ) -> None:
         super().__init__(dimension=dimension, eps0=eps0, radius=radius)
-        if coordinates is None:
-            most = min(self.dimension, math.ceil(self.eps0))  # beyond it the variance only grows
-            chosen = min(range(1, most + 1), key=lambda k: _relative_variance(self.eps0, k))
-        else:
-            most = self.dimension
-            chosen = validate.integer(minimum=1, maximum=most, coordinates=coordinates)
-        object.__setattr__(self, "coordinates", chosen)
+        if coordinates is None:  # beyond eps0 the variance only grows
+            few = range(1, min(self.dimension, math.ceil(self.eps0)) + 1)
+            coordinates = min(few, key=lambda k: 1.0 / (k * math.tanh(0.5 * self.eps0 / k) ** 2))
+        most = self.dimension
+        chosen = validate.integer(minimum=1, maximum=most, coordinates=coordinates)
+        vars(self).update(coordinates=chosen)
 
     @property
     def probability(self) -> float:
@@ -157,13 +145,7 @@ class SampledCoordinates(_BoxRandomizer):
         """``k scale^2``."""
         return self.coordinates * self.scale**2
 
-    def _fill(
-        self,
-        rows: NDArray[Any],
-        norms: NDArray[np.float64],
-        messages: NDArray[Any],
-        rng: np.random.Generator,
-    ) -> None:
+    def _fill(self, rows: Rows, norms: Array, messages: Rows, rng: np.random.Generator) -> None:
         count = len(rows)
         drawn = _subsets(self.dimension, self.coordinates, count, rng)
         values = np.take_along_axis(rows, drawn, axis=1).astype(np.float64)
@@ -172,11 +154,6 @@ class SampledCoordinates(_BoxRandomizer):
         messages[:] = 0.0
         signs = np.where(up, self.scale, -self.scale).astype(messages.dtype)
         np.put_along_axis(messages, drawn, signs, axis=1)
-
-
-def _relative_variance(eps0: float, coordinates: int) -> float:
-    """The second moment over (radius d)^2."""
-    return 1.0 / (coordinates * math.tanh(0.5 * eps0 / coordinates) ** 2)
 
 
 def _subsets(size: int, chosen: int, count: int, rng: np.random.Generator) -> NDArray[np.int64]:

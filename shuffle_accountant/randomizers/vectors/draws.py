@@ -17,14 +17,13 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.numerics.secure import SecureGenerator
-
-__all__ = ["fill_normal", "flips", "in_blocks", "safe_probability", "sum_of_blocks"]
+from shuffle_accountant.randomizers.checks import Rows
 
 # Numbers in a block of messages: half a megabyte of 32-bit floats, which a core's cache holds
 # together with its inputs. Blocks that are summed up are larger, for fewer calls.
@@ -37,14 +36,12 @@ _SEED_BYTES = 32
 _SUMS, _HELD = 8, 2**24
 
 # Fills the messages of the rows from the given first one on.
-Fill = Callable[[NDArray[Any], NDArray[Any], np.random.Generator, int], None]
+Fill = Callable[[Rows, Rows, np.random.Generator, int], None]
 # The sum of the messages of the rows from the first given one up to the second.
-Made = Callable[[int, int, np.random.Generator], NDArray[Any]]
-
+Made = Callable[[int, int, np.random.Generator], Rows]
 
 # Grid step of `Generator.random`, which draws uniformly from its multiples in [0, 1).
 _STEP = 2.0**-53
-
 
 # Number of pairs per block: few calls, and the block stays in a core's cache.
 _PAIRS = 2**16
@@ -52,18 +49,10 @@ _PAIRS = 2**16
 _COARSE = 2**20
 
 
-def in_blocks(
-    fill: Fill, vectors: NDArray[Any], messages: NDArray[Any], rng: np.random.Generator
-) -> None:
+def in_blocks(fill: Fill, vectors: Rows, messages: Rows, rng: np.random.Generator) -> None:
     """Call ``fill(rows, messages of these rows, generator, first row)`` for every block of rows.
 
     NumPy releases the interpreter's lock in its loops, so threads do run side by side.
-
-    Args:
-        fill: writes into its second argument.
-        vectors: shape (batch, d), d >= 1.
-        messages: same shape.
-        rng: source of the blocks' seeds.
     """
     batch, dimension = vectors.shape
     starts = _blocks(batch, dimension, _BLOCK)
@@ -76,21 +65,10 @@ def in_blocks(
     _run(one, len(starts), vectors.size)
 
 
-def sum_of_blocks(
-    made: Made, batch: int, dimension: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def sum_of_blocks(made: Made, batch: int, dimension: int, rng: np.random.Generator) -> Array:
     """Sum of ``made(first row, row after the last, generator)`` over the blocks of rows.
 
-    No more than a few blocks are held at a time.
-
-    Args:
-        made: called once for every block of rows; some blocks share a generator.
-        batch: number of rows, >= 1.
-        dimension: length of a row, >= 1.
-        rng: source of the seeds.
-
-    Returns:
-        Shape (dimension,).
+    No more than a few blocks are held at a time; some blocks share a generator.
     """
     starts = _blocks(batch, dimension, _SUMMED)
     sums = max(1, min(_SUMS, len(starts), _HELD // dimension))
@@ -104,8 +82,7 @@ def sum_of_blocks(
             totals[index] += made(first, min(first + starts.step, batch), own)
 
     _run(one, sums, batch * dimension)
-    total: NDArray[np.float64] = totals.sum(axis=0)
-    return total
+    return np.asarray(totals.sum(axis=0))
 
 
 def _blocks(batch: int, dimension: int, size: int) -> range:
@@ -163,23 +140,12 @@ def safe_probability(log_odds: float) -> float:
 
 
 def flips(rng: np.random.Generator, probability: float, count: int) -> NDArray[np.bool_]:
-    """Independent coins, shape (count,); each is True with exactly ``probability``.
-
-    Args:
-        rng: source of randomness.
-        probability: a multiple of 2^-53 in [0, 1].
-        count: number of coins.
-    """
+    """Independent coins; each is True with exactly ``probability``, a multiple of 2^-53."""
     return rng.random(count) < probability
 
 
 def fill_normal(out: NDArray[np.float32], rng: np.random.Generator) -> None:
-    """Fill an array with independent standard normal numbers, up to rounding.
-
-    Args:
-        out: contiguous, 32-bit floats; overwritten.
-        rng: source of randomness.
-    """
+    """Fill a contiguous array with independent standard normal numbers, up to rounding."""
     flat = out.reshape(-1)
     for start in range(0, flat.size, 2 * _PAIRS):
         part = flat[start : start + 2 * _PAIRS]
@@ -197,7 +163,7 @@ def fill_normal(out: NDArray[np.float32], rng: np.random.Generator) -> None:
         along *= radius[: along.size]
 
 
-def _exponential(bits: NDArray[np.uint32], rng: np.random.Generator) -> NDArray[np.float64]:
+def _exponential(bits: NDArray[np.uint32], rng: np.random.Generator) -> Array:
     """Exponential numbers of mean 1: -log U, where the bits are the first 32 of U."""
     uniform = bits + 0.5
     coarse = np.flatnonzero(uniform < _COARSE)
@@ -205,5 +171,4 @@ def _exponential(bits: NDArray[np.uint32], rng: np.random.Generator) -> NDArray[
     uniform[coarse] = bits[coarse] + (1.0 - rng.random(coarse.size))
     uniform *= 2.0**-32
     np.log(uniform, out=uniform)
-    exponential: NDArray[np.float64] = np.negative(uniform, out=uniform)
-    return exponential
+    return np.asarray(np.negative(uniform, out=uniform))

@@ -28,15 +28,16 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv, betaln
 
+from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.checks import Rows
 from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
 from shuffle_accountant.randomizers.vectors.draws import fill_normal, flips, safe_probability
-
-__all__ = ["Cap", "DuchiL2", "PrivUnit"]
 
 # Below this dimension the part of a Gaussian vector across u may be little of it, and a difference
 # of squares has no digits then: it is projected twice, in 64-bit floats.
@@ -47,8 +48,7 @@ _TINY, _HUGE = 1e-28, 1e28
 _ZERO = 1e-140
 
 
-@dataclass(frozen=True)
-class Cap:
+class Cap(NamedTuple):
     """A cap of the unit sphere and how often the message falls into it.
 
     Attributes:
@@ -69,6 +69,7 @@ class _SphereRandomizer(VectorRandomizer):
     """A message on a sphere, in a cap around the input more often than not."""
 
     ball: ClassVar[str] = "l2"
+    least_dimension: ClassVar[int] = 2
 
     @property
     @abstractmethod
@@ -101,7 +102,7 @@ class _SphereRandomizer(VectorRandomizer):
         along += (1.0 - cap.probability) * max(1.0 / d - inside, 0.0) / (1.0 - cap.share)
         return self.second_moment * max(along, (1.0 - along) / (d - 1.0))
 
-    def _norms(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def _norms(self, rows: Rows) -> Array:
         # overflow and NaN are what the caller looks for
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.einsum("ij,ij->i", rows, rows).astype(np.float64)
@@ -109,9 +110,7 @@ class _SphereRandomizer(VectorRandomizer):
                 squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
             return np.asarray(np.sqrt(squares))
 
-    def _total(
-        self, rows: NDArray[Any], norm: float, rng: np.random.Generator
-    ) -> NDArray[np.floating[Any]]:
+    def _total(self, rows: Rows, norm: float, rng: np.random.Generator) -> Rows:
         """Sum of messages: clipping changes no direction, so most rows need not be clipped."""
         norms = self._norms(rows)
         if self.dimension < _SMALL or not _plain(norms).all():
@@ -125,27 +124,18 @@ class _SphereRandomizer(VectorRandomizer):
         across += rows
         return np.asarray(np.add.reduce(across, axis=0) if len(across) > 1 else across[0])
 
-    def _signs(self, norms: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+    def _signs(self, norms: Array, rng: np.random.Generator) -> Array:
         """Round to +-u; beyond the ball (by round-off) the chance stays one."""
         return np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
 
     def _coefficients(
-        self,
-        rows: NDArray[Any],
-        target: NDArray[Any],
-        to_unit: NDArray[np.float64],
-        rng: np.random.Generator,
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        self, rows: Rows, target: Rows, to_unit: Array, rng: np.random.Generator
+    ) -> tuple[Rows, Rows]:
         """Coefficients of the Gaussian vectors and of the rows in the messages, as columns.
 
         The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
-        vector is the part of a Gaussian one across u, at length one.
-
-        Args:
-            rows: the inputs, any length > 0.
-            target: Gaussian vectors.
-            to_unit: factor by which a row is multiplied to become +-u.
-            rng: source of randomness.
+        vector is the part of a Gaussian one (in ``target``) across u, at length one. A row, of any
+        length > 0, times ``to_unit`` is +-u.
         """
         cap, scale = self.cap, self.radius / self.cap.mean
         inner = _inner_products(cap, self.dimension, len(rows), rng)
@@ -156,13 +146,7 @@ class _SphereRandomizer(VectorRandomizer):
         stretch *= scale
         return stretch[:, None].astype(rows.dtype), step[:, None].astype(rows.dtype)
 
-    def _fill(
-        self,
-        rows: NDArray[Any],
-        norms: NDArray[np.float64],
-        messages: NDArray[Any],
-        rng: np.random.Generator,
-    ) -> None:
+    def _fill(self, rows: Rows, norms: Array, messages: Rows, rng: np.random.Generator) -> None:
         exact = self.dimension < _SMALL or not _plain(norms).all()
         if exact and rows.dtype != np.float64:
             rows, target = rows.astype(np.float64), np.empty(rows.shape)
@@ -196,7 +180,6 @@ class PrivUnit(_SphereRandomizer):
     """
 
     kind: ClassVar[str] = "privunit"
-    least_dimension: ClassVar[int] = 2
 
     @property
     def cap(self) -> Cap:
@@ -215,12 +198,11 @@ class DuchiL2(_SphereRandomizer):
     """
 
     kind: ClassVar[str] = "duchi-l2"
-    least_dimension: ClassVar[int] = 2
 
     @property
     def cap(self) -> Cap:
         """The hemisphere, and how often it is the one around the input."""
-        return _hemisphere(self.dimension, self.eps0)
+        return _cap(self.dimension, self.eps0, 0.0, 0.5)
 
 
 @lru_cache(maxsize=256)
@@ -241,10 +223,6 @@ def _best_cap(dimension: int, eps0: float) -> Cap:
 
 
 @lru_cache(maxsize=256)
-def _hemisphere(dimension: int, eps0: float) -> Cap:
-    return _cap(dimension, eps0, 0.0, 0.5)
-
-
 def _cap(dimension: int, eps0: float, threshold: float, share: float) -> Cap:
     """The cap with the largest probability that eps0 allows; ``share`` is taken as exact.
 
@@ -256,13 +234,11 @@ def _cap(dimension: int, eps0: float, threshold: float, share: float) -> Cap:
     # what lies in the cap is between the threshold and 1, which logarithms near 0 do not know
     inside = min(max(moment / share, threshold), 1.0)
     mean = probability * inside - (1.0 - probability) * moment / (1.0 - share)
-    return Cap(threshold=threshold, share=share, probability=probability, mean=mean)
+    return Cap(threshold, share, probability, mean)
 
 
 def _log_share(dimension: int, threshold: float) -> float:
     """Logarithm of q: of the chance that a uniform direction is in the cap, threshold >= 0."""
-    from scipy.special import betainc
-
     half = 0.5 * (dimension - 1)
     share = float(betainc(half, half, 0.5 * (1.0 - threshold)))
     return math.log(share) if share > 0.0 else -math.inf
@@ -270,8 +246,6 @@ def _log_share(dimension: int, threshold: float) -> float:
 
 def _log_first_moment(dimension: int, threshold: float) -> float:
     """Logarithm of C: of the integral of the inner product over the cap."""
-    from scipy.special import betaln
-
     half = 0.5 * (dimension - 1)
     if threshold >= 1.0:
         return -math.inf
@@ -279,14 +253,14 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
     return power - math.log(2.0 * half) - float(betaln(half, 0.5))
 
 
-def _plain(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _plain(norms: Array) -> NDArray[np.bool_]:
     """Mask of the norms whose squares, as 32-bit floats, lose no digits."""
     with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are not plain
         squares = norms**2
         return np.asarray((squares > _TINY) & (squares < _HUGE))
 
 
-def _gaussian(target: NDArray[Any], rng: np.random.Generator) -> None:
+def _gaussian(target: Rows, rng: np.random.Generator) -> None:
     """Fill an array with standard normal numbers."""
     if target.dtype == np.float32:
         fill_normal(target, rng)
@@ -294,16 +268,12 @@ def _gaussian(target: NDArray[Any], rng: np.random.Generator) -> None:
         rng.standard_normal(out=target)
 
 
-def _inner_products(
-    cap: Cap, dimension: int, count: int, rng: np.random.Generator
-) -> NDArray[np.float64]:
+def _inner_products(cap: Cap, dimension: int, count: int, rng: np.random.Generator) -> Array:
     """Inner products of input and message directions, shape (count,).
 
     (1 - W)/2 has a symmetric beta law, of which the cap is the lower tail: the quantile function
     keeps its relative accuracy there, however small the cap.
     """
-    from scipy.special import betaincinv
-
     inside = flips(rng, cap.probability, count)
     place = rng.random(count)
     tail = np.where(inside, cap.share * place, cap.share + (1.0 - cap.share) * place)

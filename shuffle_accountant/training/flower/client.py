@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.secure import secure_generator
-from shuffle_accountant.randomizers.gaussian_vectors import GaussianVectors
+from shuffle_accountant.randomizers.noise import GaussianVectors
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
 
 WEIGHT = "num-examples"

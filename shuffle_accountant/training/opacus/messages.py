@@ -21,7 +21,7 @@ from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.numerics.secure import SecureGenerator
 from shuffle_accountant.randomizers.checks import generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
-from shuffle_accountant.randomizers.vectors.arrays import as_rows
+from shuffle_accountant.randomizers.checks import as_rows
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.opacus.draws import Draw, Pass, Trace, tagged
