@@ -58,10 +58,11 @@ def bound(
     """
     known, users, guesses = _checked(randomizer, users, guesses)
     method = validate.choice(METHODS, method=method)
-    held = known.worst if target is None else (known.checked(target),)
+    held = _held(known, target)
     if method == "clones":
         return clones_bracket(max(known.log_ratio(x) for x in held), users, guesses)
-    return _largest([known.blanket(x, users, guesses) for x in held])
+    above = [known.blanket(x, users, guesses) for x in held]
+    return _largest(above, max(one.lower for one in above))
 
 
 def bracket(
@@ -88,15 +89,9 @@ def bracket(
         Bracket of the largest ``beta_n^k`` over datasets.
     """
     known, users, guesses = _checked(randomizer, users, guesses)
-    held = known.worst if target is None else (known.checked(target),)
-    above = _largest([known.blanket(x, users, guesses) for x in held])
+    held = _held(known, target)
     below = max(known.attained(x, users, guesses) for x in held)
-    return Bracket(
-        lower=below,
-        upper=above.upper,
-        ledger=above.ledger,
-        reduction=above.reduction,
-    )
+    return _largest([known.blanket(x, users, guesses) for x in held], below)
 
 
 def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None = None) -> float:
@@ -112,8 +107,7 @@ def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None =
         M >= 1; inf for Gaussian noise, and where it is too large for a double.
     """
     known, _, _ = _checked(randomizer, 1, 1)
-    held = known.worst if target is None else (known.checked(target),)
-    return max(known.ratio(x) for x in held)
+    return max(known.ratio(x) for x in _held(known, target))
 
 
 def bound_among(
@@ -163,11 +157,10 @@ def success_in_population(
     """
     validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users, guesses = checked_counts(users, guesses)
-    mixtures = (
-        checked_input(randomizer.inputs, target=target),
-        checked_input(randomizer.inputs, others=others),
+    held = checked_input(randomizer.inputs, target=target)
+    (own, other), _ = message_laws(
+        randomizer, held, checked_input(randomizer.inputs, others=others)
     )
-    (own, other), _ = message_laws(randomizer, mixtures)
     return layers(own, other).success(users, guesses)
 
 
@@ -183,8 +176,11 @@ def _checked(
     return targets(randomizer), *checked_counts(users, guesses)
 
 
-def _largest(brackets: list[Bracket]) -> Bracket:
-    """The bracket of the largest of some numbers, of which each has its bracket."""
+def _held(known: Targets[Any], target: object) -> tuple[Any, ...]:
+    return known.worst if target is None else (known.checked(target),)
+
+
+def _largest(brackets: list[Bracket], lower: float) -> Bracket:
+    """The bracket of the largest of some numbers, given its lower end."""
     worst = max(brackets, key=lambda one: one.upper)
-    lower = max(one.lower for one in brackets)
     return Bracket(lower=lower, upper=worst.upper, ledger=worst.ledger, reduction=worst.reduction)

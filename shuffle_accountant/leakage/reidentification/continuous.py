@@ -42,7 +42,6 @@ from shuffle_accountant.randomizers.ratio_tails import RatioTails
 
 Tail = Callable[[Array], ArrayLike]
 
-
 # Least likelihood ratio: a narrower cell has no slope that is a double.
 _LEAST_RATIO = 1e-280
 
@@ -161,9 +160,6 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Args:
         gap: distance D of the means in units of the scale, finite, >= 0.
-
-    Returns:
-        Bracket of the success probability.
     """
     gap = validate.finite_nonnegative(gap=gap)
     users, guesses = checked_counts(users, guesses)
@@ -171,10 +167,9 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
 
 def laplace_blanket(eps0: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
-    """Bound for Laplace noise on [0, 1]: the blanket is ``e^(-eps0/2)`` of the noise around 1/2.
+    """Psi, a bound whatever the other inputs, for Laplace noise on [0, 1].
 
-    Returns:
-        Bracket of psi, an upper bound of the success probability whatever the other inputs.
+    The blanket is ``e^(-eps0/2)`` of the noise around 1/2.
     """
     eps0 = validate.positive(eps0=eps0)
     gap = eps0 * abs(validate.closed_unit(target=target) - 0.5)
@@ -187,24 +182,17 @@ def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Args:
         gap: distance d of the means in standard deviations, finite, >= 0.
-
-    Returns:
-        Bracket of the success probability.
     """
     gap = validate.finite_nonnegative(gap=gap)
     users, guesses = checked_counts(users, guesses)
-    tails = normal_tails(gap, guesses / users)
-    return success_from_tails(tails, users, guesses, "gaussian pair")
+    return success_from_tails(normal_tails(gap, guesses / users), users, guesses, "gaussian pair")
 
 
 def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
-    """Bound for Gaussian noise on {0, 1}, or on [0, 1], whose blanket is the same.
+    """Psi, a bound whatever the other inputs, for Gaussian noise on {0, 1} or on [0, 1].
 
     Args:
         sigma: standard deviation of the noise, finite, > 0.
-
-    Returns:
-        Bracket of psi, an upper bound of the success probability whatever the other inputs.
     """
     sigma = validate.positive(sigma=sigma)
     lean = abs(validate.closed_unit(target=target) - 0.5)
