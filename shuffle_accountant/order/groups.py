@@ -12,7 +12,14 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.order.arguments import IntArray, any_array, coordinates, located, renamed
+from shuffle_accountant.order.arguments import (
+    IntArray,
+    any_array,
+    coordinates,
+    inverse,
+    located,
+    renamed,
+)
 
 MOST_LISTED = 1 << 28
 """Most memberships of groups that are listed one by one (2 GiB); more raise a ValueError."""
@@ -73,13 +80,10 @@ class Groups:
         n = validate.integer(minimum=1, maximum=10**9, users=users)
         stop = np.cumsum([group.size for group in arrays])
         start = stop - [group.size for group in arrays]
-        _check_members(n, members, start, stop)
-        own = None
-        if len(arrays) == n:
-            holder = np.repeat(np.arange(n), stop - start)
-            if np.count_nonzero(holder == members) == n:
-                own = np.arange(n)
-        return cls(n, members, start, stop, own)
+        holder = np.repeat(np.arange(len(arrays)), stop - start)
+        _check_members(n, members, holder)
+        each_own = len(arrays) == n and np.count_nonzero(holder == members) == n
+        return cls(n, members, start, stop, np.arange(n) if each_own else None)
 
     @classmethod
     def from_radius(cls, points: ArrayLike, r: float) -> Groups:
@@ -156,11 +160,7 @@ class Groups:
         return bool((self.start[1:] != self.stop[:-1]).any())
 
     def pieces(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Consecutive groups in pieces of about `_PIECE` memberships, to limit memory.
-
-        Yields:
-            ``(members, start, stop)`` of consecutive groups, with slices that follow each other.
-        """
+        """``(members, start, stop)`` of consecutive groups, of about `_PIECE` memberships each."""
         sizes, overlapping = self.sizes, self.overlapping
         total = np.cumsum(sizes)
         first = 0
@@ -198,8 +198,7 @@ def _listed(number: int, group: Iterable[int]) -> IntArray:
     return array.astype(np.int64)
 
 
-def _check_members(n: int, members: IntArray, start: IntArray, stop: IntArray) -> None:
-    holder = np.repeat(np.arange(start.size), stop - start)
+def _check_members(n: int, members: IntArray, holder: IntArray) -> None:
     outside = (members < 0) | (members >= n)
     if outside.any():
         worst = int(np.argmax(outside))
@@ -278,12 +277,8 @@ def _within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
     reached = step
     for _ in range(min(hops, n) - 1):
         # an upper bound on what the product holds
-        held = np.minimum(
-            np.add.reduceat(
-                np.diff(step.indptr)[reached.indices], reached.indptr[:-1], dtype=np.int64
-            ),
-            n,
-        ).sum()
+        degrees = np.diff(step.indptr)[reached.indices]
+        held = np.minimum(np.add.reduceat(degrees, reached.indptr[:-1], dtype=np.int64), n).sum()
         if held > MOST_LISTED:
             raise ValueError(
                 f"hops must give at most {MOST_LISTED} memberships, got up to {held} at {hops}"
@@ -304,9 +299,7 @@ def _distinct(places: Array) -> tuple[Array, IntArray]:
     label[by_row] = np.cumsum(new) - 1
     first = by_row[new]  # lexsort is stable: the first of its kind
     appearance = np.argsort(first, kind="stable")
-    number = np.empty_like(appearance)
-    number[appearance] = np.arange(appearance.size)
-    return places[first[appearance]], number[label]
+    return places[first[appearance]], inverse(appearance)[label]
 
 
 def _rows(count: int, pairs: IntArray) -> tuple[IntArray, IntArray]:

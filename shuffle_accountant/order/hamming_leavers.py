@@ -28,15 +28,7 @@ from shuffle_accountant.order.leavers import first_descent, window
 
 
 def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, float]:
-    """Log of the chance of at least ``leavers`` leavers of a set of slots.
-
-    Args:
-        theta: concentration, in [0, 700].
-        leavers: fewest leavers, >= 1 and at most min(size, n - size).
-
-    Returns:
-        ``(log, error)``: natural logarithm of the chance, and a bound on its absolute error.
-    """
+    """Chance of at least ``leavers`` leavers of a set of slots; see `kendall_leavers.end_tail`."""
     sides = [_Side(size, theta), _Side(n - size, theta)]
     top = min(size, n - size)
 
@@ -48,13 +40,9 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
 
     anchor = first_descent(ratio, leavers, top)
     _, weights = window(ratios, anchor, leavers, top)
-    everyone, any_set = _Side(n, theta), _Side(n, 0.0)
-    parts = [
-        sides[0].log(anchor),
-        sides[1].log(anchor),
-        (-everyone.log(0)[0], everyone.log(0)[1]),
-        (-any_set.log(size)[0], any_set.log(size)[1]),
-    ]
+    everyone, any_set = _Side(n, theta).log(0), _Side(n, 0.0).log(size)
+    parts = [*(side.log(anchor) for side in sides), (-everyone[0], everyone[1])]
+    parts.append((-any_set[0], any_set[1]))
     value = math.fsum([*(part for part, _ in parts), math.log(float(weights.sum()))])
     # a ratio is off by its seed and by every step of the recurrence, a weight by all its ratios
     longest = max(side.longest for side in sides)
@@ -64,12 +52,9 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
 
 @dataclass(slots=True)
 class _Side:
-    """The sequence A_m(0), …, A_m(m) of the slots of one side.
+    """The sequence A_m(0), …, A_m(m) of the m slots of one side.
 
-    Attributes:
-        m: slots of this side.
-        theta: concentration.
-        longest: terms of the longest sum over s so far.
+    ``longest`` are the terms of the longest sum over s so far.
     """
 
     m: int
@@ -123,11 +108,10 @@ class _Side:
 
         s = self._mode(j)
         terms = gammaln([self.m - s + 1.0, s + 1.0, j + 1.0, self.m - s - j + 1.0])
-        power = s * _log_rate(self.theta) if s else 0.0
-        value = power + float(terms[0] - terms[1:].sum())
-        total = self._sum(j, s)
+        power = s * (self.theta + math.log(-math.expm1(-self.theta))) if s else 0.0
+        value = power + float(terms[0] - terms[1:].sum()) + math.log(self._sum(j, s))
         error = roundings(16) * (abs(power) + float(np.abs(terms).sum()) + self.longest)
-        return value + math.log(total), error
+        return value, error
 
     def _mode(self, j: int) -> int:
         """The s of the largest term of A_m(j): where ``lambda (m - j - s) = (s + 1)(m - s)``."""
@@ -149,10 +133,4 @@ class _Side:
     def _steps(self, j: int, first: int, last: int) -> Array:
         """Ratios of consecutive terms of A_m(j), s = first … last - 1."""
         s = np.arange(first, last, dtype=float)
-        found: Array = self.rate / (s + 1.0) * ((self.m - s - j) / (self.m - s))
-        return found
-
-
-def _log_rate(theta: float) -> float:
-    """log(e^theta - 1) for theta > 0."""
-    return theta + math.log(-math.expm1(-theta))
+        return np.asarray(self.rate / (s + 1.0) * ((self.m - s - j) / (self.m - s)))

@@ -44,10 +44,9 @@ _CHUNK = 1 << 20
 
 
 def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, float]:
-    """Log of the chance of at least ``leavers`` leavers of the first (or last) slots of the order.
+    """Chance of at least ``leavers`` leavers of the first (or last) slots of the order.
 
     Args:
-        theta: concentration, in [0, 700].
         leavers: fewest leavers, >= 1 and at most min(size, n - size).
 
     Returns:
@@ -58,12 +57,10 @@ def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, floa
     def log_ratios(first: int, last: int) -> Array:
         j = np.arange(first, last, dtype=float)
         numbers = _log_number(size - j, theta) + _log_number(n - size - j, theta)
-        found: Array = numbers - 2.0 * _log_number(j + 1.0, theta) - (2.0 * j + 1.0) * theta
-        return found
+        return np.asarray(numbers - 2.0 * _log_number(j + 1.0, theta) - (2.0 * j + 1.0) * theta)
 
     def ratios(first: int, last: int) -> Array:
-        found: Array = np.exp(log_ratios(first, last))
-        return found
+        return np.asarray(np.exp(log_ratios(first, last)))
 
     mode = first_descent(lambda j: float(ratios(j, j + 1)[0]), 0, top)
     _, whole = window(ratios, mode, 0, top)
@@ -80,17 +77,9 @@ def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, floa
 
 
 def inner_tail(
-    n: int,
-    start: int,
-    size: int,
-    theta: float,
-    leavers: int,
+    n: int, start: int, size: int, theta: float, leavers: int
 ) -> tuple[float, float, float]:
-    """Chance of at least ``leavers`` leavers of the slots start … start + size - 1 of the order.
-
-    Args:
-        theta: concentration, in [0, 700].
-        leavers: fewest leavers, >= 1.
+    """Chance of at least ``leavers`` >= 1 leavers of the slots start … start + size - 1.
 
     Returns:
         ``(chance, error, neglected)``: the sum, a bound on its relative error, and on the mass that
@@ -161,17 +150,12 @@ class _Factorials:
             + log[k] + log[of - k] - log[of]
             - self.theta * (others * rest.astype(float))
         )  # fmt: skip
-        found: Array = np.where(possible, np.exp(np.minimum(value, 0.0)), 0.0)
-        return found
+        return np.where(possible, np.exp(np.minimum(value, 0.0)), 0.0)
 
     def draw(self, r: int, k: int, of: int, *, above: bool) -> tuple[int, Array]:
-        """The distribution of a draw, without a negligible mass on each side.
+        """The counts with more than a negligible mass on each side: the first, and all chances.
 
-        Args:
-            above: whether to count the values above, not those of the first kind.
-
-        Returns:
-            ``(first, chances)`` of the counts first, first + 1, ….
+        Counted are the values above, or those of the first kind.
         """
         least = max(k - r, 0) if above else max(k - (of - r), 0)
         count = np.arange(least, min(of - r if above else r, k) + 1)
@@ -184,5 +168,4 @@ class _Factorials:
 def _log_number(x: Array, theta: float) -> Array:
     """Logarithm of [x] for x >= 1; of x at theta = 0, or too close to it for doubles."""
     number = x if theta < 1e-200 else np.expm1(-theta * x) / math.expm1(-theta)
-    found: Array = np.log(number)
-    return found
+    return np.asarray(np.log(number))

@@ -16,7 +16,7 @@ import numbers
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -64,9 +64,8 @@ class PreservationDelta(Bracket):
         lower = lowered(math.exp(log_lower), roundings(ELEMENTARY))
         upper = 0.0
         if log_upper > -math.inf:
-            upper = min(
-                math.nextafter(raised(math.exp(log_upper), roundings(ELEMENTARY)), 2.0), 1.0
-            )
+            upper = raised(math.exp(log_upper), roundings(ELEMENTARY))
+            upper = min(math.nextafter(upper, 2.0), 1.0)
         ledger = ErrorLedger(truncation=truncation, round_off=max(upper - lower - truncation, 0.0))
         made = super().__new__(cls, lower=lower, upper=upper, ledger=ledger, reduction=reduction)
         self = cast("PreservationDelta", made)
@@ -102,9 +101,7 @@ class PreservationDelta(Bracket):
             text = f"{lower} <= x <= {upper}"
         return f"PreservationDelta({text}, leavers >= {self._leavers})"
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., PreservationDelta], tuple[float | int | str, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[float | int | str, ...]]:
         state = self._log_lower, self._log_upper, self._truncation, self._leavers, self.reduction
         return _rebuild, state
 
@@ -127,15 +124,10 @@ def share(eta: float | Fraction | Decimal) -> Fraction:
     allowed = "a number in [0, 1]"
     if isinstance(eta, bool | np.bool_) or not isinstance(eta, numbers.Real | Decimal):
         raise TypeError(f"eta must be {allowed}, got {shown(eta)} of type {type(eta).__name__}")
-    try:
-        inside = 0 <= eta <= 1
-    except ArithmeticError:  # a NaN among the decimals
-        inside = False
-    if not inside:
+    # a NaN among the decimals does not compare
+    if (isinstance(eta, Decimal) and eta.is_nan()) or not 0 <= eta <= 1:
         raise ValueError(f"eta must be {allowed}, got {shown(eta)}")
-    if isinstance(eta, numbers.Rational | Decimal):
-        return Fraction(eta)
-    return Fraction(repr(float(eta)))
+    return Fraction(eta if isinstance(eta, numbers.Rational | Decimal) else repr(float(eta)))
 
 
 def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
@@ -144,10 +136,9 @@ def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
 
 
 def first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
-    """Index of the largest value of a log-concave sequence p on low … high: first p(j + 1) <= p(j).
+    """Index of the largest value of a log-concave sequence p on low … high.
 
-    Args:
-        ratio: p(j + 1) / p(j), descending in j.
+    The first with ``ratio(j) = p(j + 1) / p(j) <= 1``.
     """
     while low < high:
         middle = (low + high) // 2
@@ -174,11 +165,7 @@ def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array
 
 
 def _terms(ratios: Ratios, count: int) -> Array:
-    """The terms after a 1, given the ratios of each to the one before, until they are negligible.
-
-    Args:
-        ratios: of the terms first … last - 1, counted from 0.
-    """
+    """The terms after a 1, given ratios of each to the one before, until they are negligible."""
     blocks: list[Array] = []
     total, last, size = 1.0, 1.0, 128
     k = 0

@@ -254,8 +254,7 @@ class MallowsHamming(Mallows):
     def _free(self) -> tuple[IntArray, Array]:
         """Numbers of entries that are not pinned, ascending, and masses relative to the largest.
 
-        Beyond 40 plus ten standard deviations a Poisson distribution has less than 1e-18 of its
-        mass.
+        Beyond 40 plus ten standard deviations a Poisson law has less than 1e-18 of its mass.
         """
         if self._concentration == 0.0:
             return np.array([self.n]), np.array([1.0])

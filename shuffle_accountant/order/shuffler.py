@@ -26,9 +26,7 @@ from shuffle_accountant.order.sensitivities import sensitivity as largest_change
 class Shuffler(ABC):
     """A random order of the users, from public information only.
 
-    Attributes:
-        groups: sets of users whose values must be indistinguishable.
-        alpha: privacy of the order within them, nats, in [0, inf].
+    Members of the ``groups`` are indistinguishable up to ``alpha``, nats, in [0, inf].
     """
 
     groups: Groups
@@ -120,12 +118,7 @@ class BlockShuffler(Shuffler):
         return s
 
     def alpha_for(self, groups: Groups) -> float:
-        """The alpha of this shuffle for other groups of the same users.
-
-        Returns:
-            0 if each of them lies within one block, else infinity: a value seen outside its block
-            would be impossible.
-        """
+        """0 if each group lies within one block, else inf: no value is seen outside its block."""
         groups = self._of_these_users(groups)
         for members, start, _ in groups.pieces():
             label = self._label[members]
@@ -181,8 +174,6 @@ class DSigmaShuffler(Shuffler):
     rank k, ``z[sigma0[k]] = y[sigma0[rho[k]]]``. With Kendall's distance values move about ``1 /
     theta`` ranks, which has to be far below n for anything to survive; with the other two
     distances, which take no account of the order, only about e^theta users keep their value.
-
-    Everything but the draw depends on public information only.
 
     Args:
         groups: sets of users whose values must be indistinguishable.
@@ -241,13 +232,9 @@ class DSigmaShuffler(Shuffler):
         return s
 
     def alpha_for(self, groups: Groups) -> float:
-        """The alpha of this shuffle for other groups of the same users (Meehan et al., Thm. 4.4).
+        """``theta`` times their exact sensitivity (Meehan et al., Theorem 4.4); nats, in [0, inf].
 
-        ``theta`` times their exact sensitivity. For the shuffler's own groups that is `alpha`, or
-        less if the shuffler was calibrated with the bound.
-
-        Returns:
-            Nats, in [0, inf].
+        For the shuffler's own groups that is `alpha`, or less if it was calibrated with the bound.
         """
         groups = self._of_these_users(groups)
         change = largest_change(self.sigma0, groups, distance=self.distance)

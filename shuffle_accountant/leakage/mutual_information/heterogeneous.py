@@ -55,8 +55,6 @@ def heterogeneous_message(
     Args:
         among: which other users hide the target, none twice; by default all.
 
-    Returns:
-        Bracket of the bound, nats; its upper end bounds the leakage.
     """
     table = _table(laws)
     chosen = _others(among, len(table))

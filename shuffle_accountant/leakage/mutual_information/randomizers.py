@@ -137,11 +137,8 @@ def clones_message(p: ArrayLike, *, eps0: float, users: int) -> Bracket:
 
     The others' messages are draws from p, the target's own distribution of messages, with
     probability ``e^-eps0``, else blank. The leading term is ``e^eps0 (messages - 1)/2n``. About the
-    message, not the input; the blanket is never worse. 'Mutual Information Bounds in the Shuffle
-    Model', Section V.
-
-    Args:
-        p: distribution of the target's message given its input, shape (messages,).
+    message given its input, whose distribution p is, not the input; the blanket is never worse.
+    'Mutual Information Bounds in the Shuffle Model', Section V.
     """
     target = law(p=p)
     eps0 = validate.finite_nonnegative(eps0=eps0)

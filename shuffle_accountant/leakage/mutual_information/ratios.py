@@ -125,11 +125,7 @@ class Ratios:
         """The ratios of two vectors of masses, each of which is a law once divided by its sum.
 
         What the two sums miss to one is known exactly, so that distributions that differ in their
-        tenth digit have ratios that are known to as many digits as any.
-
-        Args:
-            p: masses, shape (messages,); 0 wherever ``q`` is 0.
-            inexact: relative error of the entries of ``p``.
+        tenth digit have ratios that are known to as many digits as any. p is 0 wherever q is.
         """
         sent = q > 0.0
         p, q = _near_one(p[sent]), _near_one(q[sent])
@@ -210,9 +206,6 @@ class Exposure:
     values moves by at most ``tau log k + (1 + tau) h(tau/(1 + tau))`` (Winter 2016, Lemma 2), for
     such a tau less than ``tau log k + 2 sqrt(tau)``.
 
-    Args:
-        p: the target's probabilities, shape (messages,).
-        q: those of a decoy.
     """
 
     p: Array

@@ -68,10 +68,7 @@ def information(
 ) -> Estimate:
     """Mutual information ``sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)``, nats.
 
-    Args:
-        weights: prior of the inputs, which sum to one.
-        rows: R_x to Q of each, over classes of messages of its own.
-        mean: Rbar to Q.
+    The weights are pi, which sums to one; the rows are R_x to Q, the mean is Rbar to Q.
     """
     *given, average = shuffled_divergences([*rows, mean], users)
     total = Estimate(0.0)
@@ -143,13 +140,9 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
 
 
 class _Plan:
-    """First and last node of the quadrature of one integral, and their number.
+    """First and last node of the quadrature of one integral, and how many are enough.
 
-    Attributes:
-        start: first node.
-        end: last node.
-        nodes: how many are enough.
-        truncation: bound of what is left out before the first node and after the last one.
+    ``truncation`` bounds what is left out before the first node and after the last one.
     """
 
     def __init__(self, pair: Ratios, users: int) -> None:
@@ -205,12 +198,7 @@ def integrand(pairs: Ratios, v: Array, users: int) -> tuple[Array, Array]:
     included, as one of every exponent. Sensitivities: with |x| = |uc| off by a relative r, ``e^(-x)
     - 1 + x`` is off by ``(2 + u) r`` and ``1 - e^(-x)`` by ``(1 + u) r`` at most, because x >= -u.
 
-    Args:
-        pairs: several pairs of distributions, each of its arrays of shape (b, m).
-        v: shape (b, k).
-
-    Returns:
-        Values and error bounds, each of shape (b, k).
+    The arrays of the pairs have the shape (b, m), v and both results (b, k).
     """
     others = float(users - 1)
     s = np.exp(v)

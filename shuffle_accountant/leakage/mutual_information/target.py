@@ -92,10 +92,9 @@ def _given(p: ArrayLike, q: ArrayLike, users: int) -> tuple[Array, Array, int]:
 def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     """Certified ``I(Y1; Z)`` of one target among decoys, for any number of users.
 
-    The target's message Y1 has distribution p, those of all others are i.i.d. from q, Z is all of
-    them in random order. For P << Q
+    The target's message Y1 has distribution p, the others and Z are as in `position`. For P << Q
 
-        I(Y1; Z) = sum_y P(y) Phi_n(delta_y, Q) - Phi_n(P, Q),    Phi_n(P, Q) = D(Z ‖ Q^n),
+        I(Y1; Z) = sum_y P(y) Phi_n(delta_y, Q) - Phi_n(P, Q),
 
     without the cancellation of the textbook form ``I(K; Z) + H(P) - log n + E[log N_Y1]``. Messages
     that only the target sends, of probability a, are seen: with P' the distribution P given any
@@ -213,15 +212,11 @@ def _absolutely_continuous(p: ArrayLike, q: ArrayLike, users: int) -> tuple[Rati
 def optimal_decoy(p: ArrayLike) -> Array:
     """The distribution of decoys that, for many users, reveals least about the target's message.
 
-    It is proportional to ``sqrt(p (1 - p))``: by the inequality of Cauchy and Schwarz that
-    minimises the leading constant ``sum_y P(1 - P)/Q / 2`` of ``n I(Y1; Z)``, to ``(sum_y sqrt(P(1
-    - P)))^2 / 2``. It is neither p nor proportional to ``sqrt(p)``. For two messages it is uniform.
-    A message that is always the same has nothing to hide, and its decoys are copies.
+    It is proportional to ``sqrt(p (1 - p))``, neither to p nor to ``sqrt(p)``: that minimises the
+    `leading_constant`, to ``(sum_y sqrt(P(1 - P)))^2 / 2`` (Cauchy and Schwarz). For two messages
+    it is uniform. A message that is always the same has nothing to hide, and its decoys are copies.
 
     'Mutual Information Bounds in the Shuffle Model', Theorem 6 and Corollary 1.
-
-    Returns:
-        Probabilities, shape (messages,).
     """
     target = law(p=p)
     others = math.fsum(target.tolist()) - target

@@ -126,9 +126,9 @@ class Channel:
         return cls(randomizer.matrix())
 
     def to_randomizer(self) -> DiscreteRandomizer:
-        """The channel as what each user of a shuffled round applies; names are left out.
+        """The channel as what each user of a shuffled round applies.
 
-        Outputs that are never seen are left out.
+        Names, and outputs that are never seen, are left out.
         """
         return DiscreteRandomizer(self.matrix[:, self.matrix.any(axis=0)])
 
@@ -277,15 +277,9 @@ def _place(names: tuple[Hashable, ...], **named: Hashable) -> int:
 
 
 def _merged_columns(matrix: Array, tolerance: float) -> list[list[int]]:
-    """Groups of proportional columns, without the zero columns.
+    """Groups of proportional columns, each ascending, without the zero columns.
 
-    Args:
-        matrix: entries >= 0, shape (inputs, outputs).
-        tolerance: largest difference of an entry, columns over their sums, from the first of a
-            group.
-
-    Returns:
-        Lists of ascending column numbers, by the first of each.
+    Within the tolerance, each entry of columns over their sums, from the first of a group.
     """
     sums = matrix.sum(axis=0)
     present = np.flatnonzero(sums > 0.0)
@@ -313,15 +307,9 @@ def _merged_columns(matrix: Array, tolerance: float) -> list[list[int]]:
 
 
 def _post_processing(fine: Array, coarse: Array) -> tuple[Array, float]:
-    """The channel D that minimises the largest entry of ``|fine D - coarse|``.
+    """The channel D that minimises the largest entry of ``|fine D - coarse|``, and that entry.
 
-    Args:
-        fine: channel A, shape (inputs, outputs of A).
-        coarse: channel B, shape (inputs, outputs of B).
-
-    Returns:
-        ``(D, distance)``; D has shape (outputs of A, outputs of B), and the distance is that of
-        the rows as returned, made to sum to 1 exactly.
+    Of rows that are made to sum to 1 exactly. Both channels have the same inputs.
 
     Raises:
         RuntimeError: the solver gave up.

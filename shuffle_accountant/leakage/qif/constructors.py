@@ -166,11 +166,7 @@ def _membership(users: int, categories: int, rows: list[tuple[int, ...]]) -> Arr
 def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array:
     """g_T: 1 for the target's value, whatever the others hold (Definition 13).
 
-    Args:
-        target: whose value is guessed, in [0, n - 1].
-
-    Returns:
-        Shape (k, k^n): guesses by datasets, at most 2^24 entries.
+    Shape (k, k^n): guesses by datasets, at most 2^24 entries; ``target`` is in [0, n - 1].
     """
     users, categories = _sizes(users, categories)
     # beyond 64 users two values are too many, without computing a huge power

@@ -74,18 +74,13 @@ def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
 
 
 def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]:
-    """Distributions of the histograms of independent messages, for one number of users.
+    """Probabilities by the counts of all messages but the last, (distributions, n + 1, …, n + 1).
 
-    As many at a time as a cache of the processor holds: 2^16 numbers, half a megabyte.
+    Yielded are as many as a cache of the processor holds: 2^16 numbers, half a megabyte.
 
     Args:
         channel: row x holds the message probabilities of input x, shape (inputs, messages).
-        counts: how many users hold each input, all rows of the same sum, shape (distributions,
-            inputs).
-
-    Yields:
-        For some rows, in their order, probabilities by the counts of all messages but the last,
-        shape (rows, n + 1, …, n + 1) for n users.
+        counts: how many of the n users hold each input, shape (distributions, inputs).
     """
     letters, users = channel.shape[1], int(counts[0].sum())
     cells = (users + 1) ** (letters - 1)
@@ -105,9 +100,7 @@ def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]
 def one_more(laws: Array, rows: Array) -> Array:
     """Distributions of histograms with one more message, one longer along every axis of counts.
 
-    Args:
-        laws: by the counts of all messages but the last, shape (distributions, n + 1, …, n + 1).
-        rows: probabilities of the further message, shape (distributions, messages).
+    Its probabilities are the rows, shape (distributions, messages).
     """
     more = np.zeros([len(laws), *(size + 1 for size in laws.shape[1:])])
     same = [slice(None), *[slice(None, -1)] * (laws.ndim - 1)]

@@ -60,14 +60,12 @@ def expected_minimum_load(*, users: int, categories: int) -> float:
 def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
     """``E[max_j N_j]`` for n balls that fall independently into bins by a distribution.
 
-    Time grows with the number of different probabilities that may yield the fullest bin.
+    In [n max(theta), n]; absolute error below 1e-11 n max(theta). Time grows with the number of
+    different probabilities that may yield the fullest bin.
 
     Args:
         users: number n of balls, in [1, 2^53]; at most 10^10 if the largest probabilities differ
             but too little to identify the fullest bin.
-
-    Returns:
-        A number in [n max(theta), n]; absolute error below 1e-11 n max(theta).
     """
     return _expected_of(theta, users, Side.ABOVE)
 
@@ -75,12 +73,10 @@ def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
 def expected_minimum_load_of(theta: ArrayLike, *, users: int) -> float:
     """``E[min_j N_j]`` for n balls that fall independently into bins by a distribution.
 
-    Args:
-        users: number n of balls, in [1, 2^53]; at most 10^10 if the smallest probabilities differ
-            but too little to identify the emptiest bin.
+    In [0, n min(theta)]; absolute error below 1e-11 n/k.
 
-    Returns:
-        A number in [0, n min(theta)]; absolute error below 1e-11 n/k.
+    Args:
+        users: see `expected_maximum_load_of`, here of the smallest probabilities.
     """
     return _expected_of(theta, users, Side.BELOW)
 

@@ -51,8 +51,7 @@ def sum_over_integers(
     them; the polynomial is summed. A function that is not smooth is summed as it is.
 
     Args:
-        function: takes distinct integers in ascending order, shape (m,); returns its values.
-        last: last integer; the sum is 0 if it is below ``first``.
+        function: takes distinct ascending integers, shape (m,); returns their values.
         tolerance: absolute, of one value, >= some multiple of the function's rounding error.
     """
     if last < first:

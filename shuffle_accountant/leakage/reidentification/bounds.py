@@ -85,8 +85,6 @@ def bracket(
             randomized response, the one with finite `eps0` of which nothing else is known.
         target: as in `bound`; None is the worst input.
 
-    Returns:
-        Bracket of the largest ``beta_n^k`` over datasets.
     """
     known, users, guesses = _checked(randomizer, users, guesses)
     held = _held(known, target)
@@ -123,8 +121,6 @@ def bound_among(
         users: messages n, the target's included, if several users share a distribution; in [2,
             2^53], by default one more than the rows.
 
-    Returns:
-        Bracket of psi, a float: its upper end.
     """
     target = law(p=p)
     table = numbers(others=others)
@@ -151,7 +147,6 @@ def success_in_population(
     Then the decoys are independent with one distribution, and the value is exact, to round-off.
 
     Args:
-        randomizer: what every user applies, with finitely many inputs and messages.
         target: the target's input, or the distribution it is drawn from, shape (inputs,).
         others: the distribution of each other user's input, shape (inputs,).
     """

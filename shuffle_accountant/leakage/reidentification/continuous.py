@@ -47,12 +47,7 @@ _LEAST_RATIO = 1e-280
 
 
 def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -> Bracket:
-    """Bracket of the success probability of k guesses among n messages.
-
-    Args:
-        tails: distribution of the ratio of the target's distribution to the decoys'.
-        name: the reduction that the bracket names.
-    """
+    """Bracket, of that name, of the success probability of k guesses among n messages."""
     if guesses == users:
         return Bracket(lower=1.0, upper=1.0, reduction=name)
     width = np.diff(tails.ratios)
@@ -108,8 +103,6 @@ def success_from_ratio_law(
             should reach to the largest ratio, or to where ``P(w > t)`` does not count.
         error: relative error of the two functions' values, in [0, 1].
 
-    Returns:
-        Bracket of ``beta_n^k``; the upper end is its float.
     """
     users, guesses = checked_counts(users, guesses)
     error = validate.closed_unit(error=error)

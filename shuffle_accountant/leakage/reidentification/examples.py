@@ -48,10 +48,7 @@ def linear_density(*, users: int, guesses: int = 1) -> float:
 def zipf_honeywords(
     *, users: int, passwords: int, exponent: float = 0.7, guesses: int = 1
 ) -> float:
-    """Example IV.2, exactly: a password of rank r has chance ``~ r^-exponent``, decoys are uniform.
-
-    ``users`` counts the password and its n - 1 honeywords.
-    """
+    """Example IV.2, exactly: a password of rank r has chance ``~ r^-exponent``; uniform decoys."""
     users, guesses = checked_counts(users, guesses)
     return _zipf(*_checked_zipf(passwords, exponent)).success(users, guesses)
 
@@ -104,8 +101,7 @@ def upper_end_pair(share: float) -> Pair:
 def lower_end_pair(share: float) -> Pair:
     """Laws P and Q for which the advantage is nearly a n-th of the total variation (Section V.B).
 
-    ``P = (0, 1)``, ``Q = (p, 1 - p)``: the distance is p, the advantage
-    ``(p - p^n) / ((1 - p) n)``.
+    ``P = (0, 1)``, ``Q = (p, 1 - p)``: the distance is p, the advantage ``(p - p^n)/((1 - p) n)``.
     """
     share = validate.open_unit(share=share)
     return (0.0, 1.0), (share, 1.0 - share)

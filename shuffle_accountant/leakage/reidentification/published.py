@@ -79,10 +79,8 @@ def theorem_5(p: ArrayLike, q: ArrayLike, *, users: int) -> tuple[float, float]:
 def theorem_7(p: ArrayLike, common: ArrayLike, *, gamma: float, users: int) -> float:
     """Psi as the mean of ``beta_(m+1)`` over m ~ Bin(n - 1, gamma): a sum of n terms.
 
-    Args:
-        common: the distribution that every user's is a mixture with, of the same messages.
-        gamma: its share, in [0, 1].
-        users: messages n, in [1, 10^6].
+    Every user's distribution is a mixture with the ``common`` one, whose share is gamma, in [0, 1];
+    users are at most 10^6.
     """
     target, shared = two_laws(p, common, "common")
     gamma = validate.closed_unit(gamma=gamma)

@@ -37,14 +37,9 @@ _MOST_LISTED = 64
 
 
 def expected_hits(users: int, above: Array, guesses: int) -> Array:
-    """``E min(k, Bin(n, q))`` with relative accuracy, however small it is.
+    """``E min(k, Bin(n, q))``, 1 <= k <= n, of probabilities q in [0, 1] of any shape.
 
-    Args:
-        above: probabilities q in [0, 1], any shape.
-        guesses: k, in [1, n].
-
-    Returns:
-        Values in [0, k], relative error at most `hits_error`.
+    With relative accuracy, however small it is: the relative error is at most `hits_error`.
     """
     if guesses >= users:
         return np.asarray(users * above)
@@ -124,8 +119,8 @@ class Layers:
     def error(guesses: int) -> float:
         """Bound on the relative error of `success` for distributions that are doubles.
 
-        Ratios, sums of masses and a sum of positive terms, beside `hits_error`; the hits' relative
-        change is at most that of the mass above.
+        Ratios, sums of masses and a sum of positive terms; the hits' relative change is at most
+        that of the mass above.
         """
         return product(_ERROR, hits_error(guesses))
 
@@ -179,7 +174,7 @@ def success_among_decoys(decoys: TargetAmongDecoys, *, guesses: int = 1) -> floa
 
     Args:
         decoys: `ShuffleRound.target_among_decoys` of a finite randomizer. Of a "blanket" the answer
-            is an upper bound for the two inputs it was made of (see `bounds.bound`).
+            is an upper bound for the two inputs it was made of.
     """
     validate.instance(TargetAmongDecoys, decoys=decoys)
     users, guesses = checked_counts(decoys.n, guesses)
@@ -194,13 +189,10 @@ def checked_counts(users: int, guesses: int) -> tuple[int, int]:
 
 
 def psi(p: ArrayLike, common: ArrayLike, *, users: int, guesses: int = 1) -> float:
-    """Success probability against a target among users who share a common part.
+    """Upper bound of the success probability among users who share a common part, to round-off.
 
     Args:
         common: masses mu that no other user's distribution is below, same shape, of sum at most 1.
-
-    Returns:
-        Upper bound of the success probability whatever the others' distributions, to round-off.
     """
     target = law(p=p)
     users, guesses = checked_counts(users, guesses)
@@ -222,11 +214,8 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
     Theorem 8 is the bound ``1 / (n gamma)`` of it, with ``gamma = e^-eps0``.
 
     Args:
-        gamma: share of each other user's distribution that is the target's, in [0, 1]; with 0, psi
-            is 1.
-
-    Returns:
-        Upper bound of the success probability, to round-off.
+        gamma: share of each other user's distribution that is the target's, in [0, 1]; psi of 0 is
+            1.
     """
     gamma = validate.closed_unit(gamma=gamma)
     users, guesses = checked_counts(users, guesses)
@@ -264,11 +253,7 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
 
 
 def multiplicative_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
-    """``Advx = (n/k) beta_n^k(p, q)``: how many times better than blind guesses.
-
-    Returns:
-        A number in [1, n/k], to round-off.
-    """
+    """``Advx = (n/k) beta_n^k(p, q)``, in [1, n/k]: how many times better than blind guesses."""
     return success_probability(p, q, users=users, guesses=guesses) * (users / guesses)
 
 
@@ -287,10 +272,8 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
     Below: the largest ratio has a mean of at least that of max(w_1, 1), by Jensen's inequality.
     Above: the step before the last one in the proof of Theorem 5, which keeps M. The theorem's own
-    bounds are `published.theorem_5`. For n = 1 both ends are 0.
-
-    Returns:
-        Bracket of the advantage; its width is that of the theorem, not of arithmetic.
+    bounds are `published.theorem_5`. For n = 1 both ends are 0. The width is that of the theorem,
+    not of arithmetic.
     """
     target, decoys = two_laws(p, q)
     users, _ = checked_counts(users, 1)

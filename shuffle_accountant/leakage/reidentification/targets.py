@@ -42,12 +42,7 @@ _MOST_BITS = 15
 
 @dataclass(frozen=True)
 class Input:
-    """A distribution of inputs.
-
-    Attributes:
-        values: the inputs that have a positive chance.
-        chances: their chances, of sum one.
-    """
+    """A distribution of inputs: those that have a positive chance, and the chances, of sum one."""
 
     values: tuple[int, ...]
     chances: tuple[float, ...]
@@ -74,9 +69,8 @@ def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
 def message_laws(randomizer: FiniteRandomizer, *inputs: Input) -> tuple[Array, Array]:
     """Distributions of the messages of users with the given inputs, and the blanket.
 
-    Returns:
-        ``(laws, blanket)``, shapes (len(inputs), messages) and (messages,). Messages are classes of
-        messages that these inputs and the blanket do not distinguish.
+    Shapes (len(inputs), messages) and (messages,). Messages are classes of messages that these
+    inputs and the blanket do not distinguish.
     """
     held = tuple(dict.fromkeys(x for one in inputs for x in one.values))
     place = {x: i for i, x in enumerate(held)}

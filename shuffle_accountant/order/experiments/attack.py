@@ -18,12 +18,12 @@ from shuffle_accountant.order.arguments import (
     located,
     random_source,
     renamed,
+    summed,
     values_below,
 )
 from shuffle_accountant.order.arguments import permutation as checked_permutation
 from shuffle_accountant.order.experiments.data import randomize
 from shuffle_accountant.order.leavers import share
-from shuffle_accountant.progress import progress_bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,27 +92,17 @@ def inference_attack(
     voters = values_below(truth.size, neighbours=voters.ravel()).reshape(voters.shape)
     trials = validate.integer(minimum=1, maximum=10**9, trials=trials)
     generator = random_source(rng)
-    successes: IntArray = np.zeros(truth.size, dtype=np.int64)
-    done = 0
-    with progress_bar("attack") as report:
-        try:
-            while done < trials:
-                reports = randomize(truth, categories=categories, eps0=eps0, rng=generator)
-                successes += _majority(reports[order][voters], generator) == truth
-                done += 1
-                report(done / trials)
-        except KeyboardInterrupt:
-            if not done:
-                raise
+
+    def right() -> NDArray[np.bool_]:
+        reports = randomize(truth, categories=categories, eps0=eps0, rng=generator)
+        return np.equal(_majority(reports[order][voters], generator), truth)
+
+    successes, done = summed("attack", trials, right)
     return AttackResult(successes=successes, trials=done, least=math.ceil(_share(threshold) * done))
 
 
 def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
-    """The users nearest to each user, themselves not counted.
-
-    Returns:
-        Their numbers, shape (n, count), nearest first.
-    """
+    """The users nearest to each user, themselves not counted: shape (n, count), nearest first."""
     from scipy.spatial import cKDTree
 
     places = located(points=points)
@@ -121,16 +111,14 @@ def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
     # among users in one place somebody else may come first, or all but oneself
     own = found == np.arange(places.shape[0])[:, None]
     own[~own.any(axis=1), -1] = True
-    others: IntArray = found[~own].reshape(places.shape[0], count).astype(np.int64)
-    return others
+    return np.asarray(found[~own].reshape(places.shape[0], count), dtype=np.int64)
 
 
 def _majority(votes: IntArray, rng: np.random.Generator) -> IntArray:
     """The most frequent value of each row; one of them at random if there are several."""
     cast = np.unique(votes)  # there may be many more values than votes
     counts = np.stack([(votes == value).sum(axis=1) for value in cast], axis=1)
-    winner: IntArray = cast[np.argmax(counts + rng.random(counts.shape), axis=1)]
-    return winner
+    return np.asarray(cast[np.argmax(counts + rng.random(counts.shape), axis=1)])
 
 
 def _share(threshold: float | Fraction | Decimal) -> Fraction:

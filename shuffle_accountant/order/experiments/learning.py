@@ -118,11 +118,8 @@ def local_distributions(
 ) -> Array:
     """Distribution of the values within a radius of each point, that point included.
 
-    Args:
-        categories: number of values, >= 1; at most 2^24 numbers are returned.
-
     Returns:
-        Shape (n, categories); rows add up to 1.
+        Shape (n, categories), at most 2^24 numbers; rows add up to 1.
     """
     from scipy.spatial import cKDTree
 
@@ -138,8 +135,7 @@ def local_distributions(
     np.add.at(counts, (place, labels), 1.0)
     around = cKDTree(distinct).query_ball_point(distinct, radius)
     totals = np.stack([counts[near].sum(axis=0) for near in around])
-    found: Array = (totals / totals.sum(axis=1, keepdims=True))[place]
-    return found
+    return np.asarray((totals / totals.sum(axis=1, keepdims=True))[place])
 
 
 def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Array, IntArray]:
