@@ -21,11 +21,8 @@ from typing import Any, cast
 import numpy as np
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
+from shuffle_accountant.numerics.rounding import ELEMENTARY, lowered, raised, roundings
 from shuffle_accountant.validation import shown
-
-# p(j + 1) / p(j) for j = first, ..., last - 1.
-Ratios = Callable[[int, int], Array]
 
 
 class PreservationDelta(Bracket):
@@ -133,48 +130,3 @@ def share(eta: float | Fraction | Decimal) -> Fraction:
 def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
     """Fewest leavers of a set of a size that are a failure, J; nothing is rounded."""
     return math.floor((1 - share(eta)) * size) + 1
-
-
-def first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
-    """Index of the largest value of a log-concave sequence p on low … high.
-
-    The first with ``ratio(j) = p(j + 1) / p(j) <= 1``.
-    """
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if ratio(middle) <= 1.0 else (middle + 1, high)
-    return low
-
-
-def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array]:
-    """A log-concave sequence relative to one of its terms, p(j) / p(anchor), where it counts.
-
-    Ratios descend, so what lies beyond a term is below a geometric series: it is left out once that
-    is below 2^-75 of what was summed.
-
-    Args:
-        ratios: p(j + 1) / p(j) for j = first … last - 1.
-        anchor: an index such that no term of low … high is larger by far.
-
-    Returns:
-        ``(first, weights)``: the first index that was kept, and the terms from there on.
-    """
-    above = _terms(lambda k, end: ratios(anchor + k, anchor + end), high - anchor)
-    below = _terms(lambda k, end: 1.0 / ratios(anchor - end, anchor - k)[::-1], anchor - low)
-    return anchor - below.size, np.concatenate([below[::-1], [1.0], above])
-
-
-def _terms(ratios: Ratios, count: int) -> Array:
-    """The terms after a 1, given ratios of each to the one before, until they are negligible."""
-    blocks: list[Array] = []
-    total, last, size = 1.0, 1.0, 128
-    k = 0
-    while k < count:
-        end = min(k + size, count)
-        block = ratios(k, end)
-        blocks.append(np.multiply(last, np.cumprod(block), dtype=np.float64))
-        total += float(blocks[-1].sum())
-        last, k, size = float(blocks[-1][-1]), end, 2 * size
-        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= 2.0**-75 * total:
-            break
-    return np.concatenate([np.empty(0), *blocks])

@@ -58,27 +58,25 @@ def reference_order(
         if method != "bfs":
             raise ValueError(f"root must be None for method {method!r}, got {root}")
     if method == "sort":
-        return _sorted(groups, coarse)
-    rank = None if coarse is None else _coarse_rank(groups, coarse)
+        if coarse is not None:
+            raise ValueError(
+                "coarse must be None for method 'sort', which has no components to place"
+            )
+        if groups.coordinate is None:
+            raise ValueError(
+                "method must be one of 'bfs', 'rcm', 'rcm2' without points, got 'sort'"
+            )
+        return np.argsort(groups.coordinate, kind="stable")
+    rank = None
+    if isinstance(coarse, Groups):
+        if coarse.n != groups.n:
+            raise ValueError(f"coarse must be groups of {groups.n} users, got {coarse.n}")
+        rank = inverse(_breadth_first(coarse, None, None))
+    elif coarse is not None:
+        rank = inverse(permutation(groups.n, coarse=coarse))
     if method == "bfs":
         return _breadth_first(groups, rank, root)
     return _cuthill_mckee(groups, rank, squared=method == "rcm2")
-
-
-def _sorted(groups: Groups, coarse: object) -> IntArray:
-    if coarse is not None:
-        raise ValueError("coarse must be None for method 'sort', which has no components to place")
-    if groups.coordinate is None:
-        raise ValueError("method must be one of 'bfs', 'rcm', 'rcm2' without points, got 'sort'")
-    return np.argsort(groups.coordinate, kind="stable")
-
-
-def _coarse_rank(groups: Groups, coarse: Groups | IntArray) -> IntArray:
-    if not isinstance(coarse, Groups):
-        return inverse(permutation(groups.n, coarse=coarse))
-    if coarse.n != groups.n:
-        raise ValueError(f"coarse must be groups of {groups.n} users, got {coarse.n}")
-    return inverse(_breadth_first(coarse, None, None))
 
 
 def _breadth_first(groups: Groups, rank: IntArray | None, root: int | None) -> IntArray:

@@ -20,10 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import RandomSource, random_source, renamed, summed
-from shuffle_accountant.order.hamming_leavers import hamming_tail
-from shuffle_accountant.order.kendall_leavers import end_tail, inner_tail
 from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
 from shuffle_accountant.order.mallows import LAWS, MOST_USERS
+from shuffle_accountant.order.tails import end_tail, hamming_tail, inner_tail
 
 MOST_THETA = 700.0
 """Largest finite theta: above it e^theta overflows. Infinity is allowed: no value moves."""
@@ -65,7 +64,16 @@ def preservation_delta(
     n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
     distance = validate.choice(("hamming", "kendall"), distance=distance)
-    start = _start(n, l, distance, interval)
+    start = 0  # for Hamming's distance all sets are alike
+    if distance == "kendall":
+        if interval is None:
+            raise ValueError("interval must be (start, l) for the Kendall distance, got None")
+        start = _interval(n, l, interval)
+    elif interval is not None:
+        raise ValueError(
+            f"interval must be None for the Hamming distance, where all sets of l slots are "
+            f"alike, got {validate.shown(interval)}"
+        )
     name = f"Mallows law, {distance.capitalize()} distance"
     delta = partial(PreservationDelta, leavers=leavers, reduction=name)
     if leavers > min(l, n - l) or theta == math.inf:
@@ -183,20 +191,6 @@ def _checked(users: int, l: int, theta: float) -> tuple[int, int, float]:  # noq
     if MOST_THETA < theta < math.inf:
         raise ValueError(f"theta must be a number in [0, {MOST_THETA:g}] or inf, got {theta!r}")
     return n, l, theta
-
-
-def _start(n: int, l: int, distance: str, interval: Sequence[int] | None) -> int:  # noqa: E741
-    """First rank of the interval; 0 for Hamming's distance, where all sets are alike."""
-    if distance == "hamming":
-        if interval is not None:
-            raise ValueError(
-                f"interval must be None for the Hamming distance, where all sets of l slots are "
-                f"alike, got {validate.shown(interval)}"
-            )
-        return 0
-    if interval is None:
-        raise ValueError("interval must be (start, l) for the Kendall distance, got None")
-    return _interval(n, l, interval)
 
 
 def _interval(n: int, l: int, interval: Sequence[int]) -> int:  # noqa: E741

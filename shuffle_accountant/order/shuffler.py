@@ -207,10 +207,20 @@ class DSigmaShuffler(Shuffler):
         self.alpha = validate.nonnegative(alpha=alpha)
         self.distance = validate.choice(LAWS, distance=distance)
         kind = validate.choice(KINDS, sensitivity=sensitivity)
-        self.sigma0 = _order(groups, order)
+        if order is None:
+            order = "sort" if groups.linear else "bfs"
+        if isinstance(order, str):
+            self.sigma0 = reference_order(groups, validate.choice(METHODS, order=order))
+        else:
+            self.sigma0 = permutation(groups.n, order=order)
         self.sigma0.setflags(write=False)
         self.sensitivity = largest_change(self.sigma0, groups, distance=distance, kind=kind)
-        self.theta = _theta(self.alpha, self.sensitivity)
+        if self.alpha == 0.0 or self.sensitivity == 0:
+            self.theta = math.inf if self.alpha else 0.0
+        else:  # the largest whose product is not above alpha, rounding included
+            self.theta = self.alpha / self.sensitivity
+            if self.theta * self.sensitivity > self.alpha:
+                self.theta = math.nextafter(self.theta, 0.0)
         self.law = LAWS[distance](groups.n, self.theta)
         if self.law.nearly_uniform:
             warn_loose(
@@ -239,19 +249,3 @@ class DSigmaShuffler(Shuffler):
         groups = self._of_these_users(groups)
         change = largest_change(self.sigma0, groups, distance=self.distance)
         return self.theta * change if change else 0.0
-
-
-def _order(groups: Groups, order: str | ArrayLike | None) -> IntArray:
-    if order is None:
-        return reference_order(groups, "sort" if groups.linear else "bfs")
-    if isinstance(order, str):
-        return reference_order(groups, validate.choice(METHODS, order=order))
-    return permutation(groups.n, order=order)
-
-
-def _theta(alpha: float, change: int) -> float:
-    """Largest theta whose ``theta * change`` is not above alpha, rounding included."""
-    if alpha == 0.0 or change == 0:
-        return math.inf if alpha else 0.0
-    theta = alpha / change
-    return theta if theta * change <= alpha else math.nextafter(theta, 0.0)

@@ -137,24 +137,25 @@ def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Si
     """Two signals, no more and no less informative than the randomizer's; equal if exact."""
     if randomizer.mixture is not None:
         return (_mixed(randomizer.mixture, prior),) * 2
-    if not isinstance(randomizer, FiniteRandomizer):
-        return _cells(randomizer, prior_over(randomizer.inputs, prior))
-    if not randomizer.classes_double:
-        return (_listed(randomizer, prior_over(randomizer.inputs, prior)),) * 2
     name = type(randomizer).__name__
-    if prior is None:
+    if prior is None and isinstance(randomizer, FiniteRandomizer) and randomizer.classes_double:
         answers = randomizer.yes_counts()
         if answers is None:
             raise ValueError(f"prior must be given for a {name}, got None")
         return (_bits(answers, randomizer.eps0),) * 2
     weights = prior_over(randomizer.inputs, prior)
-    held = np.count_nonzero(weights > 0.0)
-    if held > _MOST_BITS:
+    if not isinstance(randomizer, FiniteRandomizer):
+        return _cells(randomizer, weights)
+    held = np.flatnonzero(weights > 0.0)
+    if randomizer.classes_double and held.size > _MOST_BITS:
         raise ValueError(
             f"prior must be None or positive at no more than {_MOST_BITS} inputs for a {name}, "
-            f"got {held}"
+            f"got {held.size}"
         )
-    return (_listed(randomizer, weights),) * 2
+    *listed, blanket = randomizer.classes(held.tolist())
+    rows = np.array(listed)
+    inexact = sequential_sum(2 * held.size, own=64)  # of a sum of terms of a few roundings
+    return (Signal(weights[held], rows, weights[held] @ rows, blanket, inexact),) * 2
 
 
 def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
@@ -169,21 +170,10 @@ def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
         held, counts = np.unique(prior_over(k, prior), return_counts=True)
         alike = counts.astype(np.float64)
     own, other = alike * held, alike * (1.0 - held)
-    row = np.concatenate([own * keep, other * lie])
-    each = np.tile(lie + mixture.truthful * held, 2)
-    blanket = lie * np.concatenate([own, other])
-    mean = each * np.concatenate([own, other])
+    row, both = np.concatenate([own * keep, other * lie]), np.concatenate([own, other])
+    mean, blanket = np.tile(lie + mixture.truthful * held, 2) * both, lie * both
     sent = (mean > 0.0) | (row > 0.0)
     return Signal(np.ones(1), row[None, sent], mean[sent], blanket[sent])
-
-
-def _listed(randomizer: FiniteRandomizer, weights: Array) -> Signal:
-    """The exact signal: all classes of messages at the inputs of positive prior."""
-    held = np.flatnonzero(weights > 0.0)
-    *listed, blanket = randomizer.classes(held.tolist())
-    rows = np.array(listed)
-    inexact = sequential_sum(2 * len(held), own=64)  # of a sum of terms of a few roundings
-    return Signal(weights[held], rows, weights[held] @ rows, blanket, inexact)
 
 
 def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Signal]:

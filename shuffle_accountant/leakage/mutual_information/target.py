@@ -54,13 +54,8 @@ def position(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
 def position_bracket(p: Array, q: Array, users: int, reduction: str) -> Bracket:
     """What `position` returns, from checked masses."""
-    return position_estimate(p, q, users).bracket(reduction, most=math.log(users))
-
-
-def position_estimate(p: Array, q: Array, users: int) -> Estimate:
-    """The estimate of the position's information, nats."""
     if users == 1:
-        return Estimate(0.0)
+        return Bracket(lower=0.0, upper=0.0, reduction=reduction)
     exposure = Exposure(p, q)
     hidden = Estimate(0.0, truncation=exposure.error(users, users))
     rest = exposure.rest
@@ -71,7 +66,8 @@ def position_estimate(p: Array, q: Array, users: int) -> Estimate:
             divergence += Estimate(0.0, round_off=roundings(4) * (1.0 + divergence.value))
         hidden += (divergence - shuffled).times(exposure.share)
     most = math.log(users)
-    return hidden + Estimate(most, round_off=2e-16 * most).times(exposure.chance)
+    hidden += Estimate(most, round_off=2e-16 * most).times(exposure.chance)
+    return hidden.bracket(reduction, most=most)
 
 
 def given_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
@@ -113,23 +109,16 @@ def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
 
 def message_bracket(p: Array, q: Array, users: int, reduction: str) -> Bracket:
     """What `message` returns, from checked masses."""
-    sent = raised(entropy(p), roundings(16))
-    return _message_estimate(p, q, users).bracket(reduction, most=sent)
-
-
-def _message_estimate(p: Array, q: Array, users: int) -> Estimate:
+    most = raised(entropy(p), roundings(16))
     exposure = Exposure(p, q)
-    rest = exposure.rest
-    seen = exposure.seen
-    if users == 1:
-        seen, rest = entropy(p), None
+    seen, rest = (entropy(p), None) if users == 1 else (exposure.seen, exposure.rest)
     estimate = Estimate(
         seen,
         truncation=exposure.error(users, p.size),
         round_off=roundings(16) * seen if exposure.exposed.any() or users == 1 else 0.0,
     )
     if rest is None:
-        return estimate
+        return estimate.bracket(reduction, most=most)
     heard = (p > 0.0) & ~exposure.exposed
     # messages of one q are one row
     chances, index = np.unique(q[heard], return_inverse=True)
@@ -137,7 +126,8 @@ def _message_estimate(p: Array, q: Array, users: int) -> Estimate:
     weights /= math.fsum(weights.tolist())
     over = math.fsum([*q.tolist(), -1.0])
     rows = [_one_letter(chance, math.fsum([1.0, -chance, over])) for chance in chances.tolist()]
-    return estimate + information(weights.tolist(), rows, rest, users).times(exposure.share)
+    estimate += information(weights.tolist(), rows, rest, users).times(exposure.share)
+    return estimate.bracket(reduction, most=most)
 
 
 def _one_letter(chance: float, others: float) -> Ratios:

@@ -149,12 +149,10 @@ def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, sid
     last = max(b.law.first + b.law.masses.size for b in bins)
     thresholds = np.arange(first, min(last, users) + 1)
     excluded, allowed = np.zeros(thresholds.size), np.zeros(thresholds.size)
+    step, within = (1, Side.BELOW) if side is Side.ABOVE else (-1, Side.ABOVE)
     for b in bins:
         excluded += b.count * b.law.tail(thresholds, side)
-        within = (
-            (thresholds + 1, Side.BELOW) if side is Side.ABOVE else (thresholds - 1, Side.ABOVE)
-        )
-        kept = b.law.tail(*within)
+        kept = b.law.tail(thresholds + step, within)
         allowed -= b.count * np.log(np.maximum(kept, 1e-300))
     # P(N_j <= m for all j) <= prod P(X_j <= m)/P(Poi(n) = n), and the bins without a threshold must
     # take what is left over; below e^-38 a probability counts as 0

@@ -7,7 +7,7 @@ distribution Q, w = P/Q, and given the word position i is the target's with prob
 sum_j w(z_j)``. So whoever names k positions is right with probability at most
 
     beta = f + (1/n) E[sum of the k largest of w(Y_1), …, w(Y_n)],    f = P(Q = 0),
-         = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `hits`,
+         = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `expected_hits`,
 
 by slicing each w into layers: ``w = int_0^inf 1{w > t} dt``. Over a finite message space the
 integrand is a step function, and the integral a sum of terms that are all positive. Ties need no
