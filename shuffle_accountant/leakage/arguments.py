@@ -33,11 +33,7 @@ def numbers(**named: object) -> Array:
 
 
 def law(**named: ArrayLike) -> Array:
-    """The one named argument as a distribution over messages 0, 1, ….
-
-    Returns:
-        Probabilities, shape (messages,), adding up to one to round-off.
-    """
+    """The one named argument as a distribution over messages, shape (messages,), of sum one."""
     ((name, values),) = named.items()
     probabilities = numbers(**{name: values})
     if probabilities.ndim != 1 or not probabilities.size:

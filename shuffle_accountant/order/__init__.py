@@ -15,9 +15,8 @@ from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.mallows import MallowsCayley, MallowsHamming, MallowsKendall
 from shuffle_accountant.order.ordering import reference_order
 from shuffle_accountant.order.preservation import preservation_delta, preservation_mc
-from shuffle_accountant.order.release import BlockShuffler
 from shuffle_accountant.order.sensitivities import group_width, sensitivity, verify_alpha
-from shuffle_accountant.order.shuffler import DSigmaShuffler, OrderWarning
+from shuffle_accountant.order.shuffler import BlockShuffler, DSigmaShuffler, OrderWarning
 
 __all__ = [
     "BlockShuffler",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.numerics.secure import secure_generator
+from shuffle_accountant.progress import progress_bar
 
 IntArray = NDArray[np.int64]
 
@@ -41,30 +42,23 @@ def renamed(**names: str) -> Callable[[F], F]:
 
 def permutation(n: int, **named: Any) -> IntArray:
     """The one named argument as a one-line permutation of 0..n-1, a copy."""
-    ((name, _),) = named.items()
-    array = any_array(**named)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers 0..{n - 1}, got an array of {array.dtype}")
+    name, array = _array("iu", f"integers 0..{n - 1}", **named)
     if array.shape != (n,):
         raise ValueError(f"{name} must have shape ({n},), got {array.shape}")
-    seen = np.zeros(n, dtype=bool)
+    allowed = f"{name} must hold each of 0..{n - 1} once"
     inside = (array >= 0) & (array < n)
     if not inside.all():
-        raise ValueError(f"{name} must hold each of 0..{n - 1} once, got {array[~inside][0]}")
+        raise ValueError(f"{allowed}, got {array[~inside][0]}")
+    seen = np.zeros(n, dtype=bool)
     seen[array] = True
     if not seen.all():
-        raise ValueError(
-            f"{name} must hold each of 0..{n - 1} once, got none that is {int(np.argmin(seen))}"
-        )
+        raise ValueError(f"{allowed}, got none that is {int(np.argmin(seen))}")
     return array.astype(np.int64)
 
 
 def coordinates(dimensions: tuple[int, ...], **named: Any) -> Array:
     """The one named argument as a non-empty array of finite numbers with allowed dimensions."""
-    ((name, _),) = named.items()
-    array = any_array(**named)
-    if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} must be finite numbers, got an array of {array.dtype}")
+    name, array = _array("iuf", "finite numbers", **named)
     if array.ndim not in dimensions or not array.size:
         wanted = " or ".join(map(str, dimensions))
         raise ValueError(
@@ -94,13 +88,21 @@ def any_array(**named: Any) -> NDArray[Any]:
         raise ValueError(f"{name} must be an array, got ragged lists") from None
 
 
+def _array(kinds: str, allowed: str, **named: Any) -> tuple[str, NDArray[Any]]:
+    (name,) = named
+    array = any_array(**named)
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name} must be {allowed}, got an array of {array.dtype}")
+    return name, array
+
+
 def random_source(rng: object) -> np.random.Generator:
     """A generator as it is, or a new one from a seed; None is a new one without."""
     if rng is None:
         return secure_generator()
-    if isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence):
-        return np.random.default_rng(rng)
-    return np.random.default_rng(validate.integer(minimum=0, rng=rng))
+    if not isinstance(rng, np.random.Generator | np.random.BitGenerator | np.random.SeedSequence):
+        rng = validate.integer(minimum=0, rng=rng)
+    return np.random.default_rng(rng)
 
 
 def located(**named: ArrayLike) -> Array:
@@ -116,10 +118,7 @@ def table(**named: ArrayLike) -> Array:
 
 def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> IntArray:
     """The one named argument as whole numbers in [0, limit), shape (n,)."""
-    ((name, _),) = named.items()
-    array = any_array(**named)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    name, array = _array("iu", "integers", **named)
     if array.ndim != 1 or not array.size or array.size != (n or array.size):
         wanted = "(n,) with n >= 1" if n is None else f"({n},)"
         raise ValueError(f"{name} must have shape {wanted}, got {array.shape}")
@@ -128,3 +127,18 @@ def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> Int
     if outside.any():
         raise ValueError(f"{name} must be integers in [0, {limit - 1}], got {values[outside][0]}")
     return values
+
+
+def summed(label: str, times: int, once: Callable[[], Any]) -> tuple[Any, int]:
+    """Sum over some calls, and how many there were; the keyboard may end them after the first."""
+    total: Any = 0
+    done = 0
+    with progress_bar(label) as report:
+        try:
+            while done < times:
+                total, done = total + once(), done + 1
+                report(done / times)
+        except KeyboardInterrupt:
+            if not done:
+                raise
+    return total, done

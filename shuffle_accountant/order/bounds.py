@@ -61,11 +61,9 @@ def posterior_odds_bound(alpha: float) -> float:
     Theorem 4.1 of Meehan et al.: for every prior, against an adversary who knows all values outside
     of the user's group, and those inside without their order.
 
-    Args:
-        alpha: d-sigma-privacy, nats, >= 0, inf allowed.
-
     Returns:
-        e^alpha, rounded up; inf where that is above the largest float.
+        e^alpha of the d-sigma-privacy alpha, nats, in [0, inf]; rounded up, inf where that is above
+        the largest float.
     """
     alpha = validate.nonnegative(alpha=alpha)
     if alpha == 0.0:
@@ -77,13 +75,8 @@ def posterior_odds_bound(alpha: float) -> float:
 def compose(alphas: Iterable[float]) -> float:
     """Alpha of several releases of the same data with independent randomness: the sum.
 
-    For one collection of groups (Meehan et al., Theorem A.2). Attained, so not to be improved.
-
-    Args:
-        alphas: the alpha of each release, nats, >= 0, infinity allowed.
-
-    Returns:
-        Nats, in [0, inf]; 0 for no release.
+    For one collection of groups (Meehan et al., Theorem A.2). Attained, so not to be improved. Each
+    is in nats, in [0, inf], as is their sum.
     """
     spent = [validate.nonnegative(alpha=alpha) for alpha in validate.items(alphas=alphas)]
     try:
@@ -133,8 +126,8 @@ def reidentification_bound(
     if log_odds == -math.inf:
         return ReidentificationBound(odds=0.0, win_cap=1.0, method=name)
     log_odds -= _ROUND_OFF * (1.0 + 2.0 * k * eps0 + alpha)
-    if name != "paper":
-        log_odds -= _ROUND_OFF * _log_size(r, k)
+    if name != "paper":  # of the logarithms of factorials that are added
+        log_odds -= _ROUND_OFF * (20.0 + 9.0 * math.lgamma(r + 1.0) + 15.0 * math.lgamma(k + 1.0))
     odds = math.exp(min(log_odds, 700.0))
     cap = 1.0 / (1.0 + odds) if log_odds < 36.0 else math.exp(-log_odds)
     # no underflow: a chance that is not 0 is not bounded by 0
@@ -157,33 +150,24 @@ def _log_odds(count: str, r: int, k: int, eps0: float, alpha: float) -> float:
 def _log_binomial(n: NDArray[np.float64] | float, k: NDArray[np.float64] | float) -> Array:
     from scipy.special import gammaln
 
-    found: Array = (
-        gammaln(np.add(n, 1.0)) - gammaln(np.add(k, 1.0)) - gammaln(np.subtract(n, k) + 1.0)
-    )
-    return found
+    orders = gammaln(np.add(k, 1.0)), gammaln(np.subtract(n, k) + 1.0)
+    return np.asarray(gammaln(np.add(n, 1.0)) - orders[0] - orders[1])
 
 
 def _log_sum(terms: Array, axis: int = 0) -> Array:
     from scipy.special import logsumexp
 
-    found: Array = logsumexp(terms, axis=axis)
-    return found
-
-
-def _log_size(r: int, k: int) -> float:
-    """Size of the logarithms of factorials that are added, at most."""
-    return 20.0 + 9.0 * math.lgamma(r + 1.0) + 15.0 * math.lgamma(k + 1.0)
+    return np.asarray(logsumexp(terms, axis=axis))
 
 
 def _full_swaps(r: int, k: int) -> float:
     """Logarithm of C(r - k, k)/M."""
     t = np.arange(k // 2 + 1.0, k + 1.0)
     # M: an exchange that wins takes back more than half from h; more h, more of them
-    h = float(k)
-    others = r - k - h
+    h, others = float(k), float(r - 2 * k)
     t = t[k - t <= others]
     most = float(_log_sum(_log_binomial(h, t) + _log_binomial(others, k - t)))
-    return float(_log_binomial(float(r - k), float(k))) - most
+    return float(_log_binomial(float(r - k), h)) - most
 
 
 def _costs(r: int, k: int, eps0: float) -> Array:
@@ -193,13 +177,8 @@ def _costs(r: int, k: int, eps0: float) -> Array:
     layers = 24 if w.size <= 200 else 1  # more layers only improve the bound
     v = np.arange(float(half), max(half - layers, -1), -1.0)[None, :]
     t = w - v
-    found: Array = (
-        2.0 * t * eps0
-        + 2.0 * _log_binomial(k - v, t)
-        - _log_binomial(w, t)
-        - _log_binomial(r - 2.0 * k + w, t)
-    )
-    return found
+    costs = 2.0 * t * eps0 + 2.0 * _log_binomial(k - v, t) - _log_binomial(w, t)
+    return np.asarray(costs - _log_binomial(r - 2.0 * k + w, t))
 
 
 def _layers(costs: Array) -> float:
@@ -219,17 +198,14 @@ def _layers(costs: Array) -> float:
     entries = np.arange(shape)
     proves = csr_array((-scaled.ravel(), (entries // columns, entries)), shape=(rows, shape))
     spends = csr_array((np.ones(shape), (entries % columns, entries)), shape=(columns, shape))
-    goal = np.zeros(shape + 1)
-    goal[-1] = -1.0
+    limits = [
+        hstack([proves, csr_array(np.ones((rows, 1)))]),
+        hstack([spends, csr_array((columns, 1))]),
+    ]
     answer = linprog(
-        goal,
-        A_ub=vstack(
-            [
-                hstack([proves, csr_array(np.ones((rows, 1)))]),
-                hstack([spends, csr_array((columns, 1))]),
-            ]
-        ),
-        b_ub=np.concatenate([np.zeros(rows), np.ones(columns)]),
+        np.append(np.zeros(shape), -1.0),
+        A_ub=vstack(limits),
+        b_ub=np.append(np.zeros(rows), np.ones(columns)),
         bounds=(0, None),
         method="highs",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +12,17 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.order.arguments import IntArray, any_array, coordinates, renamed
-from shuffle_accountant.order.neighbours import check_listable, within_hops, within_radius
+from shuffle_accountant.order.arguments import (
+    IntArray,
+    any_array,
+    coordinates,
+    inverse,
+    located,
+    renamed,
+)
+
+MOST_LISTED = 1 << 28
+"""Most memberships of groups that are listed one by one (2 GiB); more raise a ValueError."""
 
 # Most memberships in a piece of groups, unless a single group has more.
 _PIECE = 1 << 20
@@ -70,13 +80,10 @@ class Groups:
         n = validate.integer(minimum=1, maximum=10**9, users=users)
         stop = np.cumsum([group.size for group in arrays])
         start = stop - [group.size for group in arrays]
-        _check_members(n, members, start, stop)
-        own = None
-        if len(arrays) == n:
-            holder = np.repeat(np.arange(n), stop - start)
-            if np.count_nonzero(holder == members) == n:
-                own = np.arange(n)
-        return cls(n, members, start, stop, own)
+        holder = np.repeat(np.arange(len(arrays)), stop - start)
+        _check_members(n, members, holder)
+        each_own = len(arrays) == n and np.count_nonzero(holder == members) == n
+        return cls(n, members, start, stop, np.arange(n) if each_own else None)
 
     @classmethod
     def from_radius(cls, points: ArrayLike, r: float) -> Groups:
@@ -85,11 +92,10 @@ class Groups:
         Args:
             points: public coordinates, shape (n, dimensions), or (n,) for one dimension.
         """
-        places = coordinates((1, 2), points=points)
+        places = located(points=points)
         r = validate.finite_nonnegative(r=r)
-        places = places.reshape(places.shape[0], -1)
-        members, stop, own = within_radius(places, r)
-        start = np.concatenate([[0], stop[:-1]])
+        members, stop, own = _within_radius(places, r)
+        start = np.append(0, stop[:-1])
         n, dimensions = places.shape
         return cls(n, members, start, stop, own, True, places[:, 0].copy(), dimensions == 1)
 
@@ -102,8 +108,8 @@ class Groups:
                 in both directions; or a NetworkX graph, whose i-th node is user i.
         """
         hops = validate.integer(minimum=1, hops=hops)
-        members, stop = within_hops(adjacency, hops)
-        start = np.concatenate([[0], stop[:-1]])
+        members, stop = _within_hops(adjacency, hops)
+        start = np.append(0, stop[:-1])
         return cls(stop.size, members, start, stop, np.arange(stop.size), True)
 
     @classmethod
@@ -154,11 +160,7 @@ class Groups:
         return bool((self.start[1:] != self.stop[:-1]).any())
 
     def pieces(self) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-        """Consecutive groups in pieces of about `_PIECE` memberships, to limit memory.
-
-        Yields:
-            ``(members, start, stop)`` of consecutive groups, with slices that follow each other.
-        """
+        """``(members, start, stop)`` of consecutive groups, of about `_PIECE` memberships each."""
         sizes, overlapping = self.sizes, self.overlapping
         total = np.cumsum(sizes)
         first = 0
@@ -196,8 +198,7 @@ def _listed(number: int, group: Iterable[int]) -> IntArray:
     return array.astype(np.int64)
 
 
-def _check_members(n: int, members: IntArray, start: IntArray, stop: IntArray) -> None:
-    holder = np.repeat(np.arange(start.size), stop - start)
+def _check_members(n: int, members: IntArray, holder: IntArray) -> None:
     outside = (members < 0) | (members >= n)
     if outside.any():
         worst = int(np.argmax(outside))
@@ -227,3 +228,101 @@ def _within(places: Array, r: float) -> tuple[IntArray, IntArray]:
     # by symmetry, a slice begins with the first place whose slice reaches this one
     low = np.searchsorted(high, np.arange(places.size), side="right")
     return low, high
+
+
+def _within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArray]:
+    """Users, group after group; the end of each group; and each user's, one for one place."""
+    from scipy.spatial import cKDTree
+
+    distinct, own = _distinct(places)
+    count = distinct.shape[0]
+    by_place = np.argsort(own, kind="stable")
+    crowd = np.bincount(own, minlength=count)
+    begin = np.cumsum(crowd) - crowd
+
+    # in units of a power of two, so that no square overflows or underflows; that rounds nothing
+    unit = math.ldexp(0.5, math.frexp(float(np.abs(distinct).max()))[1])
+    tree = cKDTree(distinct / unit)
+    reach = min(r / unit, 4.0 * distinct.shape[1])  # nothing is further apart
+    # pairs of places are never more than memberships, and counted without being listed
+    _check_radius(int(tree.count_neighbors(tree, reach)), r)
+    pairs = tree.query_pairs(reach, output_type="ndarray").astype(np.int32)
+    near, ends = _rows(count, pairs)
+    total = int(crowd[near].sum())
+    _check_radius(total, r)
+    sizes = np.add.reduceat(crowd[near], ends[:-1])
+    if total == near.size:  # one user at each place
+        return by_place[near], np.cumsum(sizes), own
+    filled = np.cumsum(crowd[near])
+    shift = np.repeat(begin[near] - (filled - crowd[near]), crowd[near])
+    return by_place[np.arange(total) + shift], np.cumsum(sizes), own
+
+
+def _within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
+    """Users in ascending order, group after group, and the end of each group."""
+    from scipy import sparse
+
+    if hasattr(adjacency, "nodes") and hasattr(adjacency, "edges"):  # who has one has the library
+        import networkx
+
+        adjacency = networkx.to_scipy_sparse_array(adjacency, weight=None)
+    array = adjacency if sparse.issparse(adjacency) else any_array(adjacency=adjacency)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"adjacency must be numbers, got an array of {array.dtype}")
+    if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.shape[0]:
+        raise ValueError(f"adjacency must be square and not empty, got shape {array.shape}")
+    n = array.shape[0]
+    edges = sparse.csr_array(array != 0)
+    step = sparse.csr_array(edges + edges.T + sparse.eye_array(n, dtype=bool, format="csr"))
+    reached = step
+    for _ in range(min(hops, n) - 1):
+        # an upper bound on what the product holds
+        degrees = np.diff(step.indptr)[reached.indices]
+        held = np.minimum(np.add.reduceat(degrees, reached.indptr[:-1], dtype=np.int64), n).sum()
+        if held > MOST_LISTED:
+            raise ValueError(
+                f"hops must give at most {MOST_LISTED} memberships, got up to {held} at {hops}"
+            )
+        before, reached = reached.nnz, sparse.csr_array(reached @ step)
+        if reached.nnz == before:  # nobody new
+            break
+    reached.sort_indices()
+    return reached.indices.astype(np.int64), reached.indptr[1:].astype(np.int64)
+
+
+def _distinct(places: Array) -> tuple[Array, IntArray]:
+    """The distinct rows, in the order of first appearance, and which of them each row is."""
+    by_row = np.lexsort(places.T[::-1])
+    ordered = places[by_row]
+    new = np.concatenate([[True], (ordered[1:] != ordered[:-1]).any(axis=1)])
+    label = np.empty(len(places), dtype=np.int64)
+    label[by_row] = np.cumsum(new) - 1
+    first = by_row[new]  # lexsort is stable: the first of its kind
+    appearance = np.argsort(first, kind="stable")
+    return places[first[appearance]], inverse(appearance)[label]
+
+
+def _rows(count: int, pairs: IntArray) -> tuple[IntArray, IntArray]:
+    """Lists of neighbours in ascending order, each with its owner, from pairs i < j."""
+    from scipy import sparse
+
+    one_way = sparse.coo_array((np.ones(len(pairs), dtype=bool), pairs.T), (count, count)).tocsr()
+    listed = sparse.csr_array(one_way + one_way.T + sparse.eye_array(count, dtype=bool))
+    listed.sort_indices()
+    return listed.indices.astype(np.int64), listed.indptr.astype(np.int64)
+
+
+def check_listable(memberships: int) -> None:
+    """Refuse groups whose list of memberships would not fit in memory."""
+    if memberships > MOST_LISTED:
+        raise ValueError(
+            f"groups must have at most {MOST_LISTED} memberships to be listed, got {memberships}"
+            " (smaller groups, or those of a scalar with method 'sort', need no list)"
+        )
+
+
+def _check_radius(memberships: int, r: float) -> None:
+    if memberships > MOST_LISTED:
+        raise ValueError(
+            f"r must give at most {MOST_LISTED} memberships, got {memberships} or more at r={r!r}"
+        )

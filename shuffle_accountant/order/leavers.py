@@ -16,16 +16,13 @@ import numbers
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
+from shuffle_accountant.numerics.rounding import ELEMENTARY, lowered, raised, roundings
 from shuffle_accountant.validation import shown
-
-# p(j + 1) / p(j) for j = first, ..., last - 1.
-Ratios = Callable[[int, int], Array]
 
 
 class PreservationDelta(Bracket):
@@ -64,9 +61,8 @@ class PreservationDelta(Bracket):
         lower = lowered(math.exp(log_lower), roundings(ELEMENTARY))
         upper = 0.0
         if log_upper > -math.inf:
-            upper = min(
-                math.nextafter(raised(math.exp(log_upper), roundings(ELEMENTARY)), 2.0), 1.0
-            )
+            upper = raised(math.exp(log_upper), roundings(ELEMENTARY))
+            upper = min(math.nextafter(upper, 2.0), 1.0)
         ledger = ErrorLedger(truncation=truncation, round_off=max(upper - lower - truncation, 0.0))
         made = super().__new__(cls, lower=lower, upper=upper, ledger=ledger, reduction=reduction)
         self = cast("PreservationDelta", made)
@@ -102,9 +98,7 @@ class PreservationDelta(Bracket):
             text = f"{lower} <= x <= {upper}"
         return f"PreservationDelta({text}, leavers >= {self._leavers})"
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., PreservationDelta], tuple[float | int | str, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[float | int | str, ...]]:
         state = self._log_lower, self._log_upper, self._truncation, self._leavers, self.reduction
         return _rebuild, state
 
@@ -127,67 +121,12 @@ def share(eta: float | Fraction | Decimal) -> Fraction:
     allowed = "a number in [0, 1]"
     if isinstance(eta, bool | np.bool_) or not isinstance(eta, numbers.Real | Decimal):
         raise TypeError(f"eta must be {allowed}, got {shown(eta)} of type {type(eta).__name__}")
-    try:
-        inside = 0 <= eta <= 1
-    except ArithmeticError:  # a NaN among the decimals
-        inside = False
-    if not inside:
+    # a NaN among the decimals does not compare
+    if (isinstance(eta, Decimal) and eta.is_nan()) or not 0 <= eta <= 1:
         raise ValueError(f"eta must be {allowed}, got {shown(eta)}")
-    if isinstance(eta, numbers.Rational | Decimal):
-        return Fraction(eta)
-    return Fraction(repr(float(eta)))
+    return Fraction(eta if isinstance(eta, numbers.Rational | Decimal) else repr(float(eta)))
 
 
 def fewest_leavers(size: int, eta: float | Fraction | Decimal) -> int:
     """Fewest leavers of a set of a size that are a failure, J; nothing is rounded."""
     return math.floor((1 - share(eta)) * size) + 1
-
-
-def first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
-    """Index of the largest value of a log-concave sequence p on low … high: first p(j + 1) <= p(j).
-
-    Args:
-        ratio: p(j + 1) / p(j), descending in j.
-    """
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if ratio(middle) <= 1.0 else (middle + 1, high)
-    return low
-
-
-def window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array]:
-    """A log-concave sequence relative to one of its terms, p(j) / p(anchor), where it counts.
-
-    Ratios descend, so what lies beyond a term is below a geometric series: it is left out once that
-    is below 2^-75 of what was summed.
-
-    Args:
-        ratios: p(j + 1) / p(j) for j = first … last - 1.
-        anchor: an index such that no term of low … high is larger by far.
-
-    Returns:
-        ``(first, weights)``: the first index that was kept, and the terms from there on.
-    """
-    above = _terms(lambda k, end: ratios(anchor + k, anchor + end), high - anchor)
-    below = _terms(lambda k, end: 1.0 / ratios(anchor - end, anchor - k)[::-1], anchor - low)
-    return anchor - below.size, np.concatenate([below[::-1], [1.0], above])
-
-
-def _terms(ratios: Ratios, count: int) -> Array:
-    """The terms after a 1, given the ratios of each to the one before, until they are negligible.
-
-    Args:
-        ratios: of the terms first … last - 1, counted from 0.
-    """
-    blocks: list[Array] = []
-    total, last, size = 1.0, 1.0, 128
-    k = 0
-    while k < count:
-        end = min(k + size, count)
-        block = ratios(k, end)
-        blocks.append(np.multiply(last, np.cumprod(block), dtype=np.float64))
-        total += float(blocks[-1].sum())
-        last, k, size = float(blocks[-1][-1]), end, 2 * size
-        if block[-1] < 1.0 and last * block[-1] / (1.0 - block[-1]) <= 2.0**-75 * total:
-            break
-    return np.concatenate([np.empty(0), *blocks])

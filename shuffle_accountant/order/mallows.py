@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -13,7 +14,8 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation, random_source
+from shuffle_accountant.order.arguments import IntArray, RandomSource, random_source
+from shuffle_accountant.order.arguments import permutation as checked_permutation
 from shuffle_accountant.order.permutations import DISTANCES, decode
 
 MOST_USERS = 10**8
@@ -56,7 +58,7 @@ class Mallows(ABC):
 
     def logpmf(self, permutation: ArrayLike) -> float:
         """Natural logarithm of a permutation's mass; -inf if it has none."""
-        distance = DISTANCES[self.distance](_checked(self.n, permutation))
+        distance = DISTANCES[self.distance](checked_permutation(self.n, permutation=permutation))
         # at infinite theta, 0 times infinity is meant to be 0
         return -self.theta * distance - self.log_psi() if distance else -self.log_psi()
 
@@ -78,9 +80,13 @@ class Mallows(ABC):
         """Variance of the distance from the identity."""
 
     @property
-    @abstractmethod
     def nearly_uniform(self) -> bool:
-        """Whether so little of the order survives that a uniform shuffle would be no worse."""
+        """Whether so little of the order survives that a uniform shuffle would be no worse.
+
+        That less than a quarter of the entries stay, of which there are about e^theta; for Cayley's
+        distance, that fewer than one in four of the first n/4 users begin a cycle of their own.
+        """
+        return self.theta < math.log(self.n / 4.0) if self.n > 4 else self.theta == 0.0
 
     @abstractmethod
     def _draw(self, rng: np.random.Generator) -> IntArray:
@@ -96,10 +102,6 @@ class Mallows(ABC):
         if self.theta * self.n**2 < 1e-18:
             return 0.0
         return math.inf if self.theta > 1000.0 + 2.0 * math.log(self.n) else self.theta
-
-
-def _checked(n: int, values: ArrayLike) -> IntArray:
-    return permutation(n, permutation=values)
 
 
 # B_2k / (2k)!, for k = 1, ..., 12: x/(e^x - 1) is 1 - x/2 + the sum of these times x^2k.
@@ -132,39 +134,35 @@ class MallowsKendall(Mallows):
 
     def mean_distance(self) -> float:
         """Expected number of inversions."""
-        theta = self._concentration
-        if theta == 0.0:
+        if self._concentration == 0.0:
             return self.n * (self.n - 1) / 4.0
-        if theta == math.inf:
-            return 0.0
-        i = np.arange(1.0, self.n + 1.0)
-        x = theta * i
-        near = x <= 1.0
-        out = np.empty(self.n)
         # 1/(e^x - 1) is 1/x - 1/2 + rest(x), and 1/theta cancels from the differences
-        at = _odd(np.array([theta]))[0] if theta <= 1.0 else 0.0
-        out[near] = (i[near] - 1.0) / 2.0 + at - i[near] * _odd(x[near])
-        once = _one_over_expm1(np.array([theta]))[0]
-        out[~near] = once - i[~near] * _one_over_expm1(x[~near])
-        return float(out.sum())
+        return self._summed(1, 2.0, _odd)
 
     def var_distance(self) -> float:
         """Variance of the number of inversions."""
-        theta = self._concentration
-        if theta == 0.0:
+        if self._concentration == 0.0:
             return self.n * (self.n - 1) * (2 * self.n + 5) / 72.0
-        if theta == math.inf:
+        # e^x/(e^x - 1)² is 1/x² - 1/12 + rest(x), and 1/theta² cancels from the differences
+        return self._summed(2, 12.0, _even)
+
+    def _summed(self, power: int, divisor: float, rest: Callable[[Array], Array]) -> float:
+        """Sum over i <= n of ``f(theta) - i^power f(i theta)``, for a positive concentration.
+
+        With g = 1/(e^x - 1), f is ``g (1 + g)^(power - 1)``; divisor and rest are for small x.
+        """
+        if self._concentration == math.inf:
             return 0.0
-        i = np.arange(1.0, self.n + 1.0)
-        x = theta * i
+        theta, i = np.array([self._concentration]), np.arange(1.0, self.n + 1.0)
+        x, scale = theta * i, i**power
         near = x <= 1.0
         out = np.empty(self.n)
-        # e^x/(e^x - 1)² is 1/x² - 1/12 + rest(x), and 1/theta² cancels from the differences
-        at = _even(np.array([theta]))[0] if theta <= 1.0 else 0.0
-        out[near] = (i[near] ** 2 - 1.0) / 12.0 + at - i[near] ** 2 * _even(x[near])
-        once = _one_over_expm1(np.array([theta]))[0]
-        far = _one_over_expm1(x[~near])
-        out[~near] = once * (1.0 + once) - i[~near] ** 2 * far * (1.0 + far)
+        at = rest(theta)[0] if theta[0] <= 1.0 else 0.0
+        out[near] = (scale[near] - 1.0) / divisor + at - scale[near] * rest(x[near])
+        # as e^-x / (1 - e^-x), which does not overflow
+        once, far = (np.exp(-one) / -np.expm1(-one) for one in (theta, x[~near]))
+        first = once * (1.0 + once) ** (power - 1)
+        out[~near] = first - scale[~near] * far * (1.0 + far) ** (power - 1)
         return float(out.sum())
 
     @property
@@ -181,11 +179,6 @@ class MallowsKendall(Mallows):
         np.log1p(codes, out=codes)
         codes /= -theta
         return decode(np.minimum(codes.astype(np.int64), choices - 1))
-
-
-def _one_over_expm1(x: Array) -> Array:
-    # as e^-x / (1 - e^-x), which does not overflow
-    return np.asarray(np.exp(-x) / -np.expm1(-x))
 
 
 def _odd(x: Array) -> Array:
@@ -240,11 +233,6 @@ class MallowsHamming(Mallows):
         # a uniform permutation of two or more has one fixed entry on average, with variance one
         return float(((moved - mean) ** 2 * mass).sum() + mass[free >= 2].sum())
 
-    @property
-    def nearly_uniform(self) -> bool:
-        """Whether less than a quarter of the entries stay: about e^theta of them do."""
-        return self.theta < math.log(self.n / 4.0) if self.n > 4 else self.theta == 0.0
-
     def _draw(self, rng: np.random.Generator) -> IntArray:
         free, mass = self._law
         # inversion by hand: it draws one number, whatever the length of the distribution
@@ -266,8 +254,7 @@ class MallowsHamming(Mallows):
     def _free(self) -> tuple[IntArray, Array]:
         """Numbers of entries that are not pinned, ascending, and masses relative to the largest.
 
-        Beyond 40 plus ten standard deviations a Poisson distribution has less than 1e-18 of its
-        mass.
+        Beyond 40 plus ten standard deviations a Poisson law has less than 1e-18 of its mass.
         """
         if self._concentration == 0.0:
             return np.array([self.n]), np.array([1.0])
@@ -311,14 +298,6 @@ class MallowsCayley(Mallows):
         """Variance of the number of cycles."""
         weights = self._weights()
         return float((weights / (1.0 + weights) ** 2).sum())
-
-    @property
-    def nearly_uniform(self) -> bool:
-        """Whether theta is so small that the permutation is close to a uniform one.
-
-        Then fewer than one in four of the first n/4 users begin a cycle of their own.
-        """
-        return self.theta < math.log(self.n / 4.0) if self.n > 4 else self.theta == 0.0
 
     def _weights(self) -> Array:
         """``i e^-theta`` for i = 0, ..., n-1."""

@@ -13,8 +13,7 @@ import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, inverse, permutation
-from shuffle_accountant.order.groups import Groups
-from shuffle_accountant.order.neighbours import check_listable
+from shuffle_accountant.order.groups import Groups, check_listable
 
 METHODS = ("bfs", "rcm", "rcm2", "sort")
 
@@ -59,39 +58,38 @@ def reference_order(
         if method != "bfs":
             raise ValueError(f"root must be None for method {method!r}, got {root}")
     if method == "sort":
-        return _sorted(groups, coarse)
-    rank = None if coarse is None else _coarse_rank(groups, coarse)
+        if coarse is not None:
+            raise ValueError(
+                "coarse must be None for method 'sort', which has no components to place"
+            )
+        if groups.coordinate is None:
+            raise ValueError(
+                "method must be one of 'bfs', 'rcm', 'rcm2' without points, got 'sort'"
+            )
+        return np.argsort(groups.coordinate, kind="stable")
+    rank = None
+    if isinstance(coarse, Groups):
+        if coarse.n != groups.n:
+            raise ValueError(f"coarse must be groups of {groups.n} users, got {coarse.n}")
+        rank = inverse(_breadth_first(coarse, None, None))
+    elif coarse is not None:
+        rank = inverse(permutation(groups.n, coarse=coarse))
     if method == "bfs":
         return _breadth_first(groups, rank, root)
     return _cuthill_mckee(groups, rank, squared=method == "rcm2")
 
 
-def _sorted(groups: Groups, coarse: object) -> IntArray:
-    if coarse is not None:
-        raise ValueError("coarse must be None for method 'sort', which has no components to place")
-    if groups.coordinate is None:
-        raise ValueError("method must be one of 'bfs', 'rcm', 'rcm2' without points, got 'sort'")
-    return np.argsort(groups.coordinate, kind="stable")
-
-
-def _coarse_rank(groups: Groups, coarse: Groups | IntArray) -> IntArray:
-    if not isinstance(coarse, Groups):
-        return inverse(permutation(groups.n, coarse=coarse))
-    if coarse.n != groups.n:
-        raise ValueError(f"coarse must be groups of {groups.n} users, got {coarse.n}")
-    return inverse(_breadth_first(coarse, None, None))
-
-
 def _breadth_first(groups: Groups, rank: IntArray | None, root: int | None) -> IntArray:
     """Users in breadth-first order: one search of all components, from a source joined to roots.
 
-    The queue of a search that begins in several components holds each component's users in the
-    order of a search of its own, so they only have to be separated afterwards.
+    The queue of such a search holds each component's users in the order of a search of its own, so
+    they only have to be separated afterwards.
     """
-    from scipy.sparse.csgraph import breadth_first_order
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
 
     rows = _rows(groups)
-    label = _components(groups.n, rows)
+    _, found = connected_components(_stacked(rows), directed=False)
+    label = np.asarray(found[: groups.n], dtype=np.int64)
     size = _largest_group(groups)
     if root is not None:
         size[root] = size.max(initial=0) + 1
@@ -154,7 +152,9 @@ def _rows(groups: Groups) -> list[_Rows]:
     ahead = (members, np.diff(ends))
     if groups.own is not None and groups.symmetric:
         return [(n + groups.own, np.ones(n, dtype=np.int64)), ahead]
-    holding, holders = _transposed(n, members, ends)
+    # for each user, the groups that the user is in, ascending, and how many they are
+    turned = _table(n, members, ends).tocsc()
+    holding, holders = (x.astype(np.int64) for x in (turned.indices, np.diff(turned.indptr)))
     if groups.own is None:
         return [(n + holding, holders), ahead]
     # i's own group first, then the nodes that lead to the owners of the groups which i is in
@@ -165,13 +165,11 @@ def _rows(groups: Groups) -> list[_Rows]:
     return [(users, holders + 1), ahead, back]
 
 
-def _transposed(n: int, members: IntArray, ends: IntArray) -> _Rows:
-    """For each user, the groups that the user is in, ascending, and how many they are."""
+def _table(n: int, members: IntArray, ends: IntArray) -> Any:
+    """Groups by users, true where a user is a member."""
     from scipy import sparse
 
-    table = sparse.csr_array((np.ones(members.size, bool), members, ends), (ends.size - 1, n))
-    turned = table.tocsc()
-    return turned.indices.astype(np.int64), np.diff(turned.indptr).astype(np.int64)
+    return sparse.csr_array((np.ones(members.size, bool), members, ends), (ends.size - 1, n))
 
 
 def _stacked(rows: list[_Rows]) -> Any:
@@ -182,19 +180,11 @@ def _stacked(rows: list[_Rows]) -> Any:
     return sparse.csr_array((np.ones(indices.size), indices, ends), (ends.size - 1, ends.size - 1))
 
 
-def _components(n: int, rows: list[_Rows]) -> IntArray:
-    from scipy.sparse.csgraph import connected_components
-
-    _, label = connected_components(_stacked(rows), directed=False)
-    return np.asarray(label[:n], dtype=np.int64)
-
-
 def _edges(groups: Groups) -> Any:
     """Users joined to the members of their own group, or all to the nodes of the groups."""
     from scipy import sparse
 
-    members, ends = groups.listed()
-    table = sparse.csr_array((np.ones(members.size, bool), members, ends), (len(groups), groups.n))
+    table = _table(groups.n, *groups.listed())
     if groups.own is None:
         return sparse.csr_array(sparse.block_array([[None, table.T], [table, None]]))
     check_listable(int(groups.sizes[groups.own].sum()))
@@ -204,9 +194,6 @@ def _edges(groups: Groups) -> Any:
 
 def _pairs(groups: Groups) -> Any:
     """Users joined to all users with whom they share a group."""
-    from scipy import sparse
-
     check_listable(int(min(float((groups.sizes.astype(np.float64) ** 2).sum()), groups.n**2.0)))
-    members, ends = groups.listed()
-    table = sparse.csr_array((np.ones(members.size, bool), members, ends), (len(groups), groups.n))
-    return sparse.csr_array(table.T @ table)
+    table = _table(groups.n, *groups.listed())
+    return (table.T @ table).tocsr()

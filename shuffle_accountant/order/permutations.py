@@ -85,11 +85,7 @@ DISTANCES: dict[str, Callable[[IntArray], int]] = {
 def decode(codes: IntArray) -> IntArray:
     """The permutation whose i-th entry is the ``codes[i]``-th smallest value not used before.
 
-    Args:
-        codes: integers with ``0 <= codes[i] < n - i``, shape (n,).
-
-    Returns:
-        One-line form, shape (n,), int64.
+    ``0 <= codes[i] < n - i``; one-line form, shape (n,), int64.
     """
     loop = compiled(_loop)
     if loop is _loop:  # Python itself would take a minute at a million

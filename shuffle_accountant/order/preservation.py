@@ -13,17 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.order.arguments import RandomSource, random_source, renamed
-from shuffle_accountant.order.hamming_leavers import hamming_tail
-from shuffle_accountant.order.kendall_leavers import end_tail, inner_tail
+from shuffle_accountant.order.arguments import RandomSource, random_source, renamed, summed
 from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
 from shuffle_accountant.order.mallows import LAWS, MOST_USERS
-from shuffle_accountant.progress import progress_bar
+from shuffle_accountant.order.tails import end_tail, hamming_tail, inner_tail
 
 MOST_THETA = 700.0
 """Largest finite theta: above it e^theta overflows. Infinity is allowed: no value moves."""
@@ -65,27 +64,27 @@ def preservation_delta(
     n, l, theta = _checked(users, l, theta)  # noqa: E741
     leavers = fewest_leavers(l, eta)
     distance = validate.choice(("hamming", "kendall"), distance=distance)
-    name = f"Mallows law, {distance.capitalize()} distance"
-    start = _start(n, l, distance, interval)
-    if leavers > min(l, n - l) or theta == math.inf:
-        return PreservationDelta(
-            log_lower=-math.inf, log_upper=-math.inf, leavers=leavers, reduction=name
+    start = 0  # for Hamming's distance all sets are alike
+    if distance == "kendall":
+        if interval is None:
+            raise ValueError("interval must be (start, l) for the Kendall distance, got None")
+        start = _interval(n, l, interval)
+    elif interval is not None:
+        raise ValueError(
+            f"interval must be None for the Hamming distance, where all sets of l slots are "
+            f"alike, got {validate.shown(interval)}"
         )
+    name = f"Mallows law, {distance.capitalize()} distance"
+    delta = partial(PreservationDelta, leavers=leavers, reduction=name)
+    if leavers > min(l, n - l) or theta == math.inf:
+        return delta(log_lower=-math.inf, log_upper=-math.inf)
     if 0 < start < n - l:
         chance, error, neglected = inner_tail(n, start, l, theta, leavers)
         lower, upper = chance * (1.0 - min(error, 1.0)), chance * (1.0 + error) + neglected
-        return PreservationDelta(
-            log_lower=math.log(lower) if lower > 0.0 else -math.inf,
-            log_upper=math.log(upper),
-            truncation=neglected,
-            leavers=leavers,
-            reduction=name,
-        )
-    tail = hamming_tail if distance == "hamming" else end_tail
-    log, error = tail(n, l, theta, leavers)
-    return PreservationDelta(
-        log_lower=log - error, log_upper=log + error, leavers=leavers, reduction=name
-    )
+        log_lower = math.log(lower) if lower > 0.0 else -math.inf
+        return delta(log_lower=log_lower, log_upper=math.log(upper), truncation=neglected)
+    log, error = (hamming_tail if distance == "hamming" else end_tail)(n, l, theta, leavers)
+    return delta(log_lower=log - error, log_upper=log + error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,8 +136,7 @@ def preservation_mc(
 
     Args:
         l: slots of the set, 1 … n.
-        eta: share to be kept, in [0, 1], as in `preservation_delta`.
-        theta: concentration of the Mallows distribution, in [0, 700] or inf.
+        eta: see `preservation_delta`, as for ``theta``.
         distance: "kendall", "hamming" or "cayley".
         interval: ``(start, l)``: the set is an interval of the reference order.
         slots: or its ranks in the reference order, from 0, all different, shape (l,). For "hamming"
@@ -152,16 +150,11 @@ def preservation_mc(
     samples = validate.integer(minimum=1, maximum=10**9, samples=samples)
     confidence = validate.open_unit(confidence=confidence)
     law, generator = LAWS[distance](n, theta), random_source(rng)
-    failures = drawn = 0
-    with progress_bar("sampling permutations") as report:
-        try:
-            while drawn < samples:
-                left = int(np.count_nonzero(~inside[law.sample(generator)[inside]]))
-                failures, drawn = failures + (left >= leavers), drawn + 1
-                report(drawn / samples)
-        except KeyboardInterrupt:
-            if not drawn:
-                raise
+
+    def fails() -> bool:
+        return int(np.count_nonzero(~inside[law.sample(generator)[inside]])) >= leavers
+
+    failures, drawn = summed("sampling permutations", samples, fails)
     lower, upper = clopper_pearson(failures, drawn, confidence=confidence)
     return PreservationEstimate(
         failures=failures,
@@ -200,22 +193,7 @@ def _checked(users: int, l: int, theta: float) -> tuple[int, int, float]:  # noq
     return n, l, theta
 
 
-def _start(n: int, l: int, distance: str, interval: Sequence[int] | None) -> int:  # noqa: E741
-    """First rank of the interval; 0 for Hamming's distance, where all sets are alike."""
-    if distance == "hamming":
-        if interval is not None:
-            raise ValueError(
-                f"interval must be None for the Hamming distance, where all sets of l slots are "
-                f"alike, got {validate.shown(interval)}"
-            )
-        return 0
-    if interval is None:
-        raise ValueError("interval must be (start, l) for the Kendall distance, got None")
-    return _interval(n, l, interval)
-
-
 def _interval(n: int, l: int, interval: Sequence[int]) -> int:  # noqa: E741
-    """First rank of an interval ``(start, l)``."""
     if not isinstance(interval, Sequence) or isinstance(interval, str) or len(interval) != 2:
         raise TypeError(f"interval must be two integers (start, l), got {validate.shown(interval)}")
     start = validate.integer(minimum=0, maximum=n - l, interval=interval[0])
@@ -233,7 +211,6 @@ def _ranks(
     interval: Sequence[int] | None,
     slots: ArrayLike | None,
 ) -> NDArray[np.int64]:
-    """Ranks of the set of slots."""
     if interval is not None and slots is not None:
         raise ValueError("interval must be None if slots are given, got both")
     if slots is None:
@@ -253,5 +230,4 @@ def _ranks(
         raise ValueError(
             f"slots must be l = {l} different ranks in [0, {n - 1}], got {validate.shown(slots)}"
         )
-    found: NDArray[np.int64] = ranks.astype(np.int64)
-    return found
+    return np.asarray(ranks, dtype=np.int64)

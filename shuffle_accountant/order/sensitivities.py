@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import permutations
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +29,9 @@ from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.permutations import DISTANCES
 
 KINDS = ("exact", "bound")
+
+# Largest change of one distance, given ascending ranks, their slices for each group, and n.
+_Change: TypeAlias = Callable[[IntArray, IntArray, IntArray, int], int]
 
 # n(n²-1)/3, the largest change of Spearman's distance, has to fit in 63 bits.
 _MOST_SPEARMAN = 3_000_000
@@ -60,47 +64,35 @@ def sensitivity(
             f"distance must be another for more than {_MOST_SPEARMAN} users, got 'spearman'"
         )
     if kind == "bound":
-        width = _width(rank, groups)
+        width = _largest(rank, groups, _span)
         return largest(np.arange(width + 1), np.array([0]), np.array([width + 1]), groups.n)
+    return _largest(rank, groups, largest)
+
+
+def group_width(order: IntArray, groups: Groups) -> int:
+    """Largest difference of ranks between two members of a group, in [0, n-1].
+
+    Args:
+        order: reference order, entry k is the user at rank k, shape (n,).
+    """
+    validate.instance(Groups, groups=groups)
+    return _largest(inverse(permutation(groups.n, order=order)), groups, _span)
+
+
+def _largest(rank: IntArray, groups: Groups, change: _Change) -> int:
+    """The largest change over all groups."""
+    whole = 0
     if groups.overlapping:
         aligned = _aligned(rank, groups)
         # a group without gaps: its size says it all, so the largest is the worst
         most = int(groups.sizes[aligned].max(initial=0))
-        whole = largest(np.arange(most), np.array([0]), np.array([most]), groups.n) if most else 0
-        groups = _selected(groups, ~aligned)
-    else:
-        whole = 0
+        whole = change(np.arange(most), np.array([0]), np.array([most]), groups.n) if most else 0
+        groups = Groups(groups.n, groups.members, groups.start[~aligned], groups.stop[~aligned])
     rest = (
-        largest(_sorted_ranks(rank, members, start, stop), start, stop, groups.n)
+        change(_sorted_ranks(rank, members, start, stop), start, stop, groups.n)
         for members, start, stop in groups.pieces()
     )
     return max(whole, max(rest, default=0))
-
-
-def group_width(order: IntArray, groups: Groups) -> int:
-    """Largest difference of ranks between two members of a group.
-
-    Args:
-        order: reference order, entry k is the user at rank k, shape (n,).
-
-    Returns:
-        An integer in [0, n-1], at least the largest size less one.
-    """
-    validate.instance(Groups, groups=groups)
-    return _width(inverse(permutation(groups.n, order=order)), groups)
-
-
-def _width(rank: IntArray, groups: Groups) -> int:
-    width = 0
-    if groups.overlapping:
-        aligned = _aligned(rank, groups)
-        width = int(groups.sizes[aligned].max(initial=1)) - 1
-        groups = _selected(groups, ~aligned)
-    for members, start, _ in groups.pieces():
-        ranks = rank[members]
-        span = np.maximum.reduceat(ranks, start) - np.minimum.reduceat(ranks, start)
-        width = max(width, int(span.max()))
-    return width
 
 
 def _aligned(rank: IntArray, groups: Groups) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -112,10 +104,6 @@ def _aligned(rank: IntArray, groups: Groups) -> np.ndarray[tuple[int], np.dtype[
         steps = np.concatenate([[0], np.cumsum(step == direction)])
         found |= steps[last] - steps[groups.start] == last - groups.start
     return found
-
-
-def _selected(groups: Groups, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Groups:
-    return Groups(groups.n, groups.members, groups.start[chosen], groups.stop[chosen])
 
 
 def _sorted_ranks(rank: IntArray, members: IntArray, start: IntArray, stop: IntArray) -> IntArray:
@@ -132,6 +120,10 @@ def _halves(ranks: IntArray, start: IntArray, stop: IntArray) -> IntArray:
     upper = total[stop] - total[stop - half]
     lower = total[start + half] - total[start]
     return np.asarray(upper - lower)
+
+
+def _span(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    return int((ranks[stop - 1] - ranks[start]).max())
 
 
 def _kendall(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
@@ -168,7 +160,7 @@ def _ulam(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
     return int((size - 1 + gap).max())
 
 
-_LARGEST: dict[str, Callable[[IntArray, IntArray, IntArray, int], int]] = {
+_LARGEST: dict[str, _Change] = {
     "kendall": _kendall,
     "hamming": _hamming,
     "cayley": _cayley,

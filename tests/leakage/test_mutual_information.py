@@ -12,8 +12,8 @@ from oracles import mutual_information as oracle
 from oracles.precision import exact
 
 from shuffle_accountant.leakage import mutual_information as mi
-from shuffle_accountant.leakage.mutual_information.integrand import Problems, integrand
 from shuffle_accountant.leakage.mutual_information.ratios import Ratios
+from shuffle_accountant.leakage.mutual_information.shuffled import integrand
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw, power
 
@@ -103,9 +103,9 @@ def test_laws_that_hardly_differ(step):
 def test_integrand_with_its_error_bound():
     p, q, users = [0.2, 0.0, 0.799, 0.001], [0.25, 0.5, 0.2, 0.05], 30
     pair = Ratios.of(np.array(p), np.array(q))
-    problems = Problems(*(x[None] for x in (pair.p, pair.q, pair.gap, pair.centred)), users)
+    pairs = Ratios(*(x[None] for x in (pair.p, pair.q, pair.gap)))
     v = np.linspace(-30.0, 14.0, 40)  # s from 1e-13 to 1e6, on both sides of the switch at 600
-    value, error = (x[0] for x in integrand(problems, v[None]))
+    value, error = (x[0] for x in integrand(pairs, v[None], users))
     for at, one, off in zip(v, value, error, strict=True):
         true = oracle.integrand(p, q, users, at, 60)
         # what is below 1e-280 is called 0

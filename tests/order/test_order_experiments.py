@@ -119,9 +119,9 @@ def test_a_user_is_vulnerable_from_ninety_percent_on() -> None:
 
 
 def test_an_interrupted_attack_keeps_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    from shuffle_accountant.order.experiments import attack
+    from shuffle_accountant.order.experiments import measures
 
-    real, calls = attack.randomize, []
+    real, calls = measures.randomize, []
 
     def randomize(*arguments: Any, **named: Any) -> Any:
         calls.append(1)
@@ -129,7 +129,7 @@ def test_an_interrupted_attack_keeps_its_trials(monkeypatch: pytest.MonkeyPatch)
             raise KeyboardInterrupt
         return real(*arguments, **named)
 
-    monkeypatch.setattr(attack, "randomize", randomize)
+    monkeypatch.setattr(measures, "randomize", randomize)
     values = np.zeros(4, dtype=int)
     arguments = values, np.zeros((4, 1), dtype=int), np.arange(4)
     found = ex.inference_attack(*arguments, categories=2, eps0=800.0, trials=1000)

@@ -22,7 +22,7 @@ from oracles.order_references import references
 from oracles.precision import MP
 from scipy import stats
 
-import shuffle_accountant.order.kendall_leavers as kendall_leavers
+import shuffle_accountant.order.tails as tails
 from shuffle_accountant.order.leavers import fewest_leavers, share
 from shuffle_accountant.order.preservation import (
     clopper_pearson,
@@ -279,7 +279,7 @@ def test_it_is_a_bracket() -> None:
 def test_inside_the_order_it_says_where_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"theta must be larger.*use preservation_mc"):
         preservation_delta(10_000, 2500, 0.5, 1e-4, "kendall", interval=(3000, 2500))
-    monkeypatch.setattr(kendall_leavers, "_CHUNK", 50)  # the sum in many parts is the same
+    monkeypatch.setattr(tails, "_CHUNK", 50)  # the sum in many parts is the same
     parts = preservation_delta(60, 20, 0.8, 0.2, "kendall", interval=(20, 20))
     monkeypatch.undo()
     whole = preservation_delta(60, 20, 0.8, 0.2, "kendall", interval=(20, 20))

@@ -27,7 +27,7 @@ from shuffle_accountant.order import (
     sensitivity,
     verify_alpha,
 )
-from shuffle_accountant.order.release import partition
+from shuffle_accountant.order.shuffler import partition
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "refs" / "dsigma.json").read_text())
 SHUFFLED = ["kendall", "hamming", "cayley"]

@@ -18,37 +18,33 @@ the local privacy parameter in nats.
 """
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.leakage.mutual_information.asymptotics import (
-    Expansion,
-    leading_constant,
-    message_expansion,
-    optimal_decoy,
-    position_expansion,
-)
 from shuffle_accountant.leakage.mutual_information.heterogeneous import (
     HeterogeneousPosition,
     heterogeneous_message,
     heterogeneous_position,
 )
 from shuffle_accountant.leakage.mutual_information.randomizers import (
-    PositionBounds,
-    input_bound,
-    position_bounds,
-)
-from shuffle_accountant.leakage.mutual_information.target import (
-    closed_form,
-    message,
-    position,
-    shuffled_divergence,
-)
-from shuffle_accountant.leakage.mutual_information.universal import (
     FirstOrder,
+    PositionBounds,
     ResponseConstants,
     UniversalBounds,
     clones_message,
     first_order,
+    input_bound,
+    position_bounds,
     response_constants,
     universal_bounds,
+)
+from shuffle_accountant.leakage.mutual_information.target import (
+    Expansion,
+    closed_form,
+    leading_constant,
+    message,
+    message_expansion,
+    optimal_decoy,
+    position,
+    position_expansion,
+    shuffled_divergence,
 )
 
 __all__ = [

@@ -13,7 +13,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage.arguments import law
 from shuffle_accountant.leakage.mutual_information.ratios import HUGE_RATIO, Ratios
-from shuffle_accountant.leakage.mutual_information.target import message, position
+from shuffle_accountant.leakage.mutual_information.target import message_bracket, position_bracket
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 
 
@@ -55,13 +55,10 @@ def heterogeneous_message(
     Args:
         among: which other users hide the target, none twice; by default all.
 
-    Returns:
-        Bracket of the bound, nats; its upper end bounds the leakage.
     """
     table = _table(laws)
     chosen = _others(among, len(table))
-    target, decoys = _shared(table, chosen)
-    return _renamed(message(target, decoys, users=len(chosen) + 1))
+    return message_bracket(*_shared(table, chosen), len(chosen) + 1, "blanket")
 
 
 def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPosition:
@@ -71,12 +68,11 @@ def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPo
     """
     table = _table(laws)
     others = _others(None, len(table))
-    target, decoys = _shared(table, others)
     swaps = [_symmetric(table[0], table[i]) for i in others]
     error = roundings(2 * ELEMENTARY)
     return HeterogeneousPosition(
         entropy=raised(math.log(len(table)), error),
-        blanket=_renamed(position(target, decoys, users=len(table))),
+        blanket=position_bracket(*_shared(table, others), len(table), "blanket"),
         swap=raised(math.fsum(swaps) / len(table), error),
         paper=raised(2.0 * _largest_ratio(table), error),
     )
@@ -112,12 +108,9 @@ def _shared(table: Array, others: list[int]) -> tuple[Array, Array]:
     if not others:
         return target, np.append(np.zeros(table.shape[1]), 1.0)
     shared = table[others].min(axis=0)
-    rounded = not np.array_equal(table[others].max(axis=0), shared)
-    blank = max(1.0 - math.fsum(shared.tolist()), 0.0)
-    if rounded:  # a smaller blanket hides less
+    if not np.array_equal(table[others].max(axis=0), shared):  # a smaller blanket hides less
         shared = lowered(shared, roundings(8))
-        blank = 1.0 - math.fsum(shared.tolist())
-    return target, np.append(shared, blank)
+    return target, np.append(shared, max(1.0 - math.fsum(shared.tolist()), 0.0))
 
 
 def _symmetric(one: Array, other: Array) -> float:
@@ -138,9 +131,3 @@ def _largest_ratio(table: Array) -> float:
         return math.inf
     sent = high > 0.0
     return float(np.max(np.log(high[sent]) - np.log(low[sent])))
-
-
-def _renamed(bracket: Bracket) -> Bracket:
-    return Bracket(
-        lower=bracket.lower, upper=bracket.upper, ledger=bracket.ledger, reduction="blanket"
-    )

@@ -1,4 +1,7 @@
-"""Bounds for users of one local randomizer: information on an input, and on a position."""
+"""Bounds for users of one local randomizer: information on an input, and on a position.
+
+Some need its local privacy parameter alone, and some are of randomized response.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,137 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import MOST_USERS, law
-from shuffle_accountant.leakage.mutual_information.blanket_information import Signal, between
-from shuffle_accountant.leakage.mutual_information.ratios import entropy
+from shuffle_accountant.leakage.mutual_information.ratios import between, entropy
 from shuffle_accountant.leakage.mutual_information.signals import signals
-from shuffle_accountant.leakage.mutual_information.target import position_estimate
-from shuffle_accountant.leakage.mutual_information.universal import universal_bounds
-from shuffle_accountant.numerics.rounding import Array, Bound
+from shuffle_accountant.leakage.mutual_information.target import (
+    message_bracket,
+    position_bracket,
+)
+from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.base import (
     ConcreteRandomizer,
     FiniteRandomizer,
     LocalRandomizer,
 )
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+
+# Largest eps0 (nats) at which e^eps0 is computed; above, bounds use logarithms, or are inf.
+_LARGE_EPS0 = 300.0
+
+
+@dataclass(frozen=True)
+class FirstOrder:
+    """First-order constants of ``n I(X1; Z | X_-1)``, nats; leading terms, not bounds at any n.
+
+    Attributes:
+        paper: ``(e^eps0 - 1)/2``: 'Mutual Information Bounds in the Shuffle Model', Theorem 14.
+        sharp: ``(e^(eps0/2) - 1)^2 / 2``, about eps0/4 of it for small eps0: no smaller constant
+            serves all randomizers; randomized response of ``1 + e^(eps0/2)`` values attains it.
+    """
+
+    paper: float
+    sharp: float
+
+
+@dataclass(frozen=True)
+class UniversalBounds:
+    """Upper bounds of ``I(X1; Z | X_-1)`` for all eps0-LDP randomizers and priors, nats.
+
+    E = e^eps0. The blanket reduction gives the first two, the data-processing inequality the last.
+
+    Attributes:
+        logarithmic: ``log(1 + (E - 1)/n)``, because the chi-squared divergence of a randomizer's
+            message from the blanket's decoys is at most E - 1.
+        second_order: ``(sqrt E - 1)^2/2n + ((E - 1)/6 + 7 (E - 1)^2/6)/n^2 + max((E - 1)^2, 1) (E -
+            1)/3n^3``: the sharp constant, then the remainders of the Taylor brackets.
+        message: ``eps0 tanh(eps0/2)``, the bound for the message alone, unshuffled.
+    """
+
+    logarithmic: float
+    second_order: float
+    message: float
+
+    @property
+    def least(self) -> float:
+        """The smallest of them."""
+        return min(self.logarithmic, self.second_order, self.message)
+
+
+def first_order(*, eps0: float) -> FirstOrder:
+    """The paper's and the sharp first-order constant of the input leakage."""
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    if eps0 > _LARGE_EPS0:
+        return FirstOrder(math.inf, math.inf)
+    return FirstOrder(0.5 * math.expm1(eps0), 0.5 * math.expm1(0.5 * eps0) ** 2)
+
+
+def universal_bounds(*, eps0: float, users: int) -> UniversalBounds:
+    """Distribution-free upper bounds of the input leakage at any n, each rounded up."""
+    eps0 = validate.nonnegative(eps0=eps0)
+    n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    up = 1.0 + 1e-14
+    message = eps0 * math.tanh(0.5 * eps0) * up if eps0 < math.inf else math.inf
+    if eps0 > _LARGE_EPS0:
+        extra = eps0 - math.log(n)  # above 260
+        return UniversalBounds((extra + math.exp(-extra)) * up, math.inf, message)
+    gain, root = math.expm1(eps0), math.expm1(0.5 * eps0)
+    second = math.inf
+    if gain < 1e100:
+        second = root * root / (2 * n) + (gain / 6 + 7 * gain * gain / 6) / n / n
+        second += max(gain * gain, 1.0) * gain / 3 / n / n / n
+    return UniversalBounds(math.log1p(gain / n) * up, second * up, message)
+
+
+@dataclass(frozen=True)
+class ResponseConstants:
+    """Limits of n times an information about a uniform X1, nats; E = e^eps0, p - q = (E-1)/(E+k-1).
+
+    Attributes:
+        blanket: the blanket bound, ``(E - 1)^2 (k - 1) / (2k (E + k - 1))``.
+        unconditional: ``I(X1; Z)``, others uniform: ``(k - 1)(p - q)^2 / 2``. What 'Mutual
+            Information Bounds in the Shuffle Model', Example IV.1, calls attained.
+        conditional: ``I(X1; Z | X_-1)``, others uniform: the same over ``1 - (p - q)^2``.
+        one_value: ``I(X1; Z)`` when all others hold one known value.
+    """
+
+    blanket: float
+    unconditional: float
+    conditional: float
+    one_value: float
+
+
+def response_constants(*, categories: int, eps0: float) -> ResponseConstants:
+    """First-order constants of the input leakage of k-ary randomized response."""
+    k = validate.integer(minimum=2, maximum=2**53, categories=categories)
+    eps0 = validate.positive(eps0=eps0)
+    if eps0 > _LARGE_EPS0:
+        raise ValueError(f"eps0 must be a number in (0, {_LARGE_EPS0:g}], got {eps0!r}")
+    gain = math.expm1(eps0)
+    whole = gain + k
+    lie, apart = 1.0 / whole, gain / whole
+    variance = apart * apart * (k - 1) / k / k  # of R(y|x) over uniform x, each y
+    rest = k / whole * (2.0 * (gain + 1.0) + k - 2.0) / whole  # 1 - apart^2
+    return ResponseConstants(
+        blanket=0.5 * k * variance / lie,
+        unconditional=0.5 * (k - 1) * apart * apart,
+        conditional=0.5 * (k - 1) * apart * apart / rest,
+        one_value=0.5 * variance * (1.0 / ((gain + 1.0) / whole) + (k - 1) / lie),
+    )
+
+
+def clones_message(p: ArrayLike, *, eps0: float, users: int) -> Bracket:
+    """Upper bound of ``I(Y1; Z)`` by the clones of one input, itself as a certified bracket.
+
+    The others' messages are draws from p, the target's own distribution of messages, with
+    probability ``e^-eps0``, else blank. The leading term is ``e^eps0 (messages - 1)/2n``. About the
+    message given its input, whose distribution p is, not the input; the blanket is never worse.
+    'Mutual Information Bounds in the Shuffle Model', Section V.
+    """
+    target = law(p=p)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    decoys = np.append(target * math.exp(-eps0), -math.expm1(-eps0))
+    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    return message_bracket(np.append(target, 0.0), decoys, users, "clones")
 
 
 def input_bound(
@@ -58,28 +180,23 @@ def input_bound(
         Bracket in nats of the right-hand side; its upper end bounds the leakage. It is never above
         the entropy of the prior nor above the universal bounds.
     """
-    randomizer = validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
-    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    users = _checked(randomizer, users)
     if not isinstance(randomizer, ConcreteRandomizer):
         return _any_randomizer(randomizer, users, prior)
     universal = universal_bounds(eps0=randomizer.eps0, users=users).least
-    most = min(_entropy(randomizer, prior), universal)
+    own = math.log(randomizer.inputs) if prior is None else entropy(law(prior=prior))
+    most = min(own * (1.0 + 2e-15), universal)
     if isinstance(randomizer, FiniteRandomizer) and not randomizer.representable:
         ledger = ErrorLedger(truncation=most)
         return Bracket(lower=0.0, upper=most, ledger=ledger, reduction="entropy of the prior")
     lower, upper = signals(randomizer, prior)
-    return between(
-        lower.information(users, Bound.OPTIMISTIC),
-        upper.information(users, Bound.PESSIMISTIC),
-        "blanket",
-        most,
-    )
+    low = lower.information(users, Bound.OPTIMISTIC)
+    return between(low, upper.information(users, Bound.PESSIMISTIC), "blanket", most)
 
 
-def _entropy(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> float:
-    if prior is None:
-        return math.log(randomizer.inputs) * (1.0 + 2e-15)
-    return entropy(law(prior=prior)) * (1.0 + 2e-15)
+def _checked(randomizer: LocalRandomizer, users: int) -> int:
+    validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
+    return validate.integer(minimum=1, maximum=MOST_USERS, users=users)
 
 
 def _any_randomizer(randomizer: LocalRandomizer, users: int, prior: ArrayLike | None) -> Bracket:
@@ -135,8 +252,7 @@ class PositionBounds:
 
 def position_bounds(randomizer: LocalRandomizer, *, users: int) -> PositionBounds:
     """Every bound of the position leakage side by side; each is rounded up."""
-    randomizer = validate.instance(LocalRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
-    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    users = _checked(randomizer, users)
     if randomizer.interactive:
         raise ValueError("randomizer must not be interactive, got interactive=True")
     eps0, up = randomizer.eps0, 1.0 + 1e-14
@@ -157,11 +273,8 @@ def _blanket(randomizer: LocalRandomizer, users: int) -> float | None:
         return None
     _, signal = signals(randomizer, None)
     decoys = signal.decoys(Bound.PESSIMISTIC)
-    return max(_of_row(signal, row, decoys, users) for row in signal.rows)
-
-
-def _of_row(signal: Signal, row: Array, decoys: Array, users: int) -> float:
-    """``I(K; Z)`` is convex in the channel: what the row is off by counts log n."""
-    estimate = position_estimate(np.append(row, 0.0), decoys, users)
-    slack = 4.0 * signal.inexact * (1.0 + math.log(users))
-    return min(estimate.bracket("blanket").upper + slack, math.log(users) * (1.0 + 1e-14))
+    most = math.log(users)
+    # I(K; Z) is convex in the channel: what a row is off by counts log n
+    slack = 4.0 * signal.inexact * (1.0 + most)
+    rows = (position_bracket(np.append(row, 0.0), decoys, users, "blanket") for row in signal.rows)
+    return max(min(row.upper + slack, most * (1.0 + 1e-14)) for row in rows)

@@ -1,4 +1,8 @@
-"""Likelihood ratios of the target's message to a decoy's, their moments, the divergence."""
+"""Likelihood ratios of the target's message to a decoy's, and numbers with bounds of their errors.
+
+Moments and the divergence of the ratios, and the entropy of a distribution, are `Estimate`s or
+plain numbers with a stated error.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.leakage.mutual_information.estimate import Estimate
-from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, roundings
+from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, raised, roundings
 
 # Likelihood ratio above which a message counts as one that decoys never send, at any number of
 # users that doubles can count (up to an error of 1e-130, see `Exposure`).
@@ -21,6 +25,83 @@ TINY = 1e-280
 
 # Below this |t| the divergence's integrand is a series.
 _SERIES_BELOW = 0.25
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The exact number is ``value`` up to the sum of the three errors.
+
+    Attributes:
+        value: nats.
+        discretisation: bound of what a quadrature or cells of messages move it by.
+        truncation: bound of what was not followed.
+        round_off: bound of what floating-point arithmetic moves it by.
+    """
+
+    value: float
+    discretisation: float = 0.0
+    truncation: float = 0.0
+    round_off: float = 0.0
+
+    @property
+    def error(self) -> float:
+        """Bound of the distance of the exact number from ``value``."""
+        return self.discretisation + self.truncation + self.round_off
+
+    def __add__(self, other: Estimate) -> Estimate:
+        value = self.value + other.value
+        return Estimate(
+            value,
+            self.discretisation + other.discretisation,
+            self.truncation + other.truncation,
+            self.round_off + other.round_off + roundings(1) * abs(value),
+        )
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        return self + other.times(-1.0)
+
+    def times(self, factor: float) -> Estimate:
+        """The product with a factor that is itself off by 4 units in its last place at most."""
+        value, size = self.value * factor, raised(abs(factor), roundings(5))
+        return Estimate(
+            value,
+            self.discretisation * size,
+            self.truncation * size,
+            self.round_off * size + roundings(6) * abs(value),
+        )
+
+    def ends(self) -> tuple[float, float]:
+        """The two numbers that the exact one is between."""
+        error = raised(self.error, roundings(8)) + roundings(1) * abs(self.value)
+        if error == 0.0:
+            return self.value, self.value
+        ends = self.value - error, self.value + error
+        return math.nextafter(ends[0], -math.inf), math.nextafter(ends[1], math.inf)
+
+    def bracket(self, reduction: str, *, most: float = math.inf) -> Bracket:
+        """The bracket of a number that is known to be in [0, ``most``]."""
+        return between(self, self, reduction, most)
+
+
+def between(lower: Estimate, upper: Estimate, reduction: str, most: float) -> Bracket:
+    """The bracket of a number between two, and in [0, ``most``].
+
+    Args:
+        most: an upper bound that holds for other reasons, itself off by rounding alone.
+    """
+    ledger = ErrorLedger(
+        discretisation=lower.discretisation
+        + upper.discretisation
+        + max(upper.value - lower.value, 0.0),
+        truncation=lower.truncation + upper.truncation,
+        round_off=lower.round_off + upper.round_off,
+    )
+    return Bracket(
+        lower=max(lower.ends()[0], 0.0),
+        upper=min(max(upper.ends()[1], 0.0), raised(most, roundings(4))),
+        ledger=ledger,
+        reduction=reduction,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +125,10 @@ class Ratios:
         """The ratios of two vectors of masses, each of which is a law once divided by its sum.
 
         What the two sums miss to one is known exactly, so that distributions that differ in their
-        tenth digit have ratios that are known to as many digits as any.
-
-        Args:
-            p: masses, shape (messages,); 0 wherever ``q`` is 0.
-            inexact: relative error of the entries of ``p``.
+        tenth digit have ratios that are known to as many digits as any. p is 0 wherever q is.
         """
         sent = q > 0.0
-        p, q = p[sent], q[sent]
-        p, q, inexact = _near_one(p), _near_one(q), inexact
+        p, q = _near_one(p[sent]), _near_one(q[sent])
         heard = p > 0.0
         if np.count_nonzero(~heard) > 1:  # messages of ratio zero are one message
             p = np.append(p[heard], 0.0)
@@ -82,7 +158,7 @@ class Ratios:
     def divergence(self) -> Estimate:
         """``D(P‖Q) = sum_y Q(y) g(p/q - 1)``, ``g(t) = (1 + t) log(1 + t) - t``: terms >= 0."""
         near = np.abs(self.centred) < _SERIES_BELOW
-        terms = self.q * entropy_term(np.where(near, self.centred, 0.0))
+        terms = self.q * _entropy_term(np.where(near, self.centred, 0.0))
         heard = ~near & (self.p > 0.0)
         logs = np.zeros_like(terms)
         logs[heard] = self.p[heard] * np.log(self.p[heard] / self.q[heard])
@@ -101,21 +177,17 @@ class Ratios:
         t = self.centred / users
         near = np.abs(t) < _SERIES_BELOW
         far = np.where(near, 1.0, t)
-        terms = np.where(near, entropy_term(np.where(near, t, 0.0)), _direct(far))
+        whole = (1.0 + far) * np.log1p(np.where(far > -1.0, far, 0.0)) - far
+        terms = np.where(near, _entropy_term(np.where(near, t, 0.0)), whole)
         return users * math.fsum((self.q * terms).tolist())
 
 
-def entropy_term(t: Array) -> Array:
+def _entropy_term(t: Array) -> Array:
     """``(1 + t) log(1 + t) - t`` for |t| < 1/4, a few units in the last place."""
     total = np.zeros_like(t)
     for k in range(28, 1, -1):  # what follows is below 4^-28
         total = total * -t + 1.0 / (k * (k - 1))
     return np.asarray(t * t * total)
-
-
-def _direct(t: Array) -> Array:
-    whole = t > -1.0
-    return np.asarray((1.0 + t) * np.log1p(np.where(whole, t, 0.0)) - t)
 
 
 def _near_one(masses: Array) -> Array:
@@ -134,19 +206,47 @@ class Exposure:
     values moves by at most ``tau log k + (1 + tau) h(tau/(1 + tau))`` (Winter 2016, Lemma 2), for
     such a tau less than ``tau log k + 2 sqrt(tau)``.
 
-    Attributes:
-        exposed: whether each message is one, shape (messages,).
-        rare: total probability of those among them that decoys do send.
     """
 
-    exposed: NDArray[np.bool_]
-    rare: float
+    p: Array
+    q: Array
 
-    @staticmethod
-    def of(p: Array, q: Array) -> Exposure:
-        """Exposed messages of a target with probabilities p among decoys with probabilities q."""
-        exposed = (p > 0.0) & ((q < TINY) | (q < p / HUGE_RATIO))
-        return Exposure(exposed, math.fsum(q[exposed].tolist()))
+    @cached_property
+    def exposed(self) -> NDArray[np.bool_]:
+        """Whether each message is one, shape (messages,)."""
+        rare = (self.q < TINY) | (self.q < self.p / HUGE_RATIO)
+        return np.asarray((self.p > 0.0) & rare)
+
+    @cached_property
+    def rare(self) -> float:
+        """Total probability of those among them that decoys do send."""
+        return math.fsum(self.q[self.exposed].tolist())
+
+    @cached_property
+    def chance(self) -> float:
+        """Probability that the target sends one of them."""
+        return math.fsum(self.p[self.exposed].tolist()) / math.fsum(self.p.tolist())
+
+    @cached_property
+    def share(self) -> float:
+        """Probability that the target sends another message."""
+        if not self.exposed.any():
+            return 1.0
+        return math.fsum(self.p[~self.exposed].tolist()) / math.fsum(self.p.tolist())
+
+    @cached_property
+    def rest(self) -> Ratios | None:
+        """The target's distribution given another message; None where there is no such message."""
+        if self.share == 0.0:
+            return None
+        inexact = roundings(4) if self.exposed.any() else 0.0
+        return Ratios.of(self.p[~self.exposed], self.q[~self.exposed], inexact)
+
+    @property
+    def seen(self) -> float:
+        """Entropy of the message if it is one of them, or else that it is not; nats."""
+        sent = self.p[self.exposed] / math.fsum(self.p.tolist())
+        return entropy(np.append(sent, self.share))
 
     def error(self, users: int, values: float) -> float:
         """Bound (nats) on the change of a conditional entropy over ``values`` values."""
@@ -155,20 +255,6 @@ class Exposure:
         tau = users * self.rare
         return tau * math.log(max(values, 2.0)) + 2.0 * math.sqrt(tau)
 
-    def rest(self, p: Array, q: Array) -> tuple[float, Ratios | None]:
-        """The probability of the other messages, and the target's distribution given one of them.
-
-        Returns:
-            ``(1 - a, ratios)``; no ratios where the target never sends other messages.
-        """
-        if not self.exposed.any():
-            return 1.0, Ratios.of(p, q)
-        heard = p[~self.exposed]
-        share = math.fsum(heard.tolist()) / math.fsum(p.tolist())
-        if share == 0.0:
-            return 0.0, None
-        return share, Ratios.of(heard, q[~self.exposed], inexact=roundings(4))
-
 
 def entropy(masses: Array) -> float:
     """``-sum x log x`` in nats, x the masses over their sum; relative error below 16 roundings.
@@ -176,8 +262,7 @@ def entropy(masses: Array) -> float:
     A probability near one is taken from the others, because its logarithm is as small as they are.
     """
     total = math.fsum(masses.tolist())
-    largest = int(np.argmax(masses))
-    rest = np.delete(masses, largest) / total
+    rest = np.delete(masses, int(np.argmax(masses))) / total
     others = math.fsum(rest.tolist())
     rest = rest[rest > 0.0]
     terms = (-rest * np.log(rest)).tolist()

@@ -5,7 +5,11 @@ ratios (see `shuffle_accountant.reductions.base`). It falls from ``D(P‖Q)`` at
 ``chi^2 / 2n``, and every mutual information of this package is a difference of such numbers.
 
 As ``x log x = int_0^inf (x e^-t - x e^-tx) dt/t``, it is an integral over v = log s, a real number,
-of the function F of `integrand`, here by the trapezoidal rule. Its errors are bounded as follows.
+here by the trapezoidal rule, of the function
+
+    F = e^(-s) - G,    G = phi_Q(u)^(n-1) phi_P(u),    u = s/n,
+
+with ``phi_Q(u) = E_Q e^(-u w)`` and ``phi_P`` alike, w = P/Q. Its errors are bounded as follows.
 
 *Discretisation.* In the strip |Im v| < a < pi/2 F is analytic and goes to 0 at both ends. With E~
 the expectation under the shuffled distribution (of density X), ``F = E~[e^-s - e^-sX]``. On the ray
@@ -22,7 +26,15 @@ inequality ``F <= e^-s - e^(-s(1 + chi^2/n)) <= s chi^2/n``. The nodes left out 
 ``E_1(s) + phi_Q(u)^(n-1) sum_y P(y) E_1(u w(y))``, with ``phi_Q <= e^(phi_Q - 1)`` and ``E_1(x) <=
 e^-x log(1 + 1/x)``.
 
-*Round-off.* `integrand` bounds the error of each value.
+*Round-off.* Where w is near 1 both terms of F are near e^(-s), so their ratio is computed instead.
+With c = w - 1,
+
+    A = E_Q[e^(-uc) - 1 + uc],    C = E_Q[c (1 - e^(-uc))]
+
+are sums of terms >= 0 (the mean of c is 0, exactly), ``e^u phi_Q = 1 + A``, ``e^u phi_P = 1 + A -
+C``, and ``F = -e^(-s) expm1((n-1) log1p(A) + log1p(A - C))``: the error is relative to C and to
+``(n-1) A``, which are as small as F. Where s is large, e^(-s) is nothing, and log G is computed
+from ``1 - phi_Q``, a sum of terms >= 0 too: its error is relative to log G.
 """
 
 from __future__ import annotations
@@ -32,35 +44,55 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from shuffle_accountant.leakage.mutual_information.estimate import Estimate
-from shuffle_accountant.leakage.mutual_information.integrand import Problems, integrand
-from shuffle_accountant.leakage.mutual_information.ratios import Ratios
-from shuffle_accountant.numerics.rounding import Array, sequential_sum
+from shuffle_accountant.leakage.mutual_information.ratios import Estimate, Ratios
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    ELEMENTARY,
+    Array,
+    roundings,
+    sequential_sum,
+)
 
 # Half-width a of the strip: 1/cos(a) is 14, and a is near pi/2.
 _STRIP = 1.5
 # Most numbers in an array, so that it fits into the processor's cache.
 _BLOCK = 1 << 17
+# Largest s at which e^-s is computed: there it is 1e-260.
+_LARGE_S = 600.0
+# Relative error of exp, expm1, log and log1p.
+_ELEMENTARY = roundings(ELEMENTARY)
+
+
+def information(
+    weights: Sequence[float], rows: Sequence[Ratios], mean: Ratios, users: int
+) -> Estimate:
+    """Mutual information ``sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)``, nats.
+
+    The weights are pi, which sums to one; the rows are R_x to Q, the mean is Rbar to Q.
+    """
+    *given, average = shuffled_divergences([*rows, mean], users)
+    total = Estimate(0.0)
+    for weight, one in zip(weights, given, strict=True):
+        total += one.times(weight)
+    return total - average
 
 
 def shuffled_divergences(pairs: Sequence[Ratios], users: int) -> list[Estimate]:
     """``Phi_n(P, Q)`` of each pair, with relative accuracy."""
     if users == 1:
         return [_given(pair, pair.divergence, users) for pair in pairs]
-    found: list[Estimate] = [Estimate(0.0)] * len(pairs)
+    found = [Estimate(0.0)] * len(pairs)
     by_size: dict[int, list[int]] = {}
     for i, pair in enumerate(pairs):
         if np.any(pair.gap != 0.0):
             by_size.setdefault(pair.q.size, []).append(i)
-        else:
-            found[i] = _given(pair, found[i], users)
     for size, indices in by_size.items():
         step = max(_BLOCK // (16 * size), 1)
         for start in range(0, len(indices), step):
             chosen = indices[start : start + step]
             for i, one in zip(chosen, _integrals([pairs[i] for i in chosen], users), strict=True):
-                found[i] = _given(pairs[i], one, users)
-    return found
+                found[i] = one
+    return [_given(pair, one, users) for pair, one in zip(pairs, found, strict=True)]
 
 
 def _given(pair: Ratios, found: Estimate, users: int) -> Estimate:
@@ -81,31 +113,26 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
     count = max(plan.nodes for plan in plans)
     start = np.array([plan.start for plan in plans])[:, None]
     spacing = np.array([(plan.end - plan.start) / (count - 1) for plan in plans])[:, None]
-    problems = Problems(
-        p=np.stack([pair.p for pair in pairs]),
-        q=np.stack([pair.q for pair in pairs]),
-        gap=np.stack([pair.gap for pair in pairs]),
-        centred=np.stack([pair.centred for pair in pairs]),
-        users=users,
-    )
+    p, q = np.stack([one.p for one in pairs]), np.stack([one.q for one in pairs])
+    stacked = Ratios(p, q, np.stack([one.gap for one in pairs]))
     total, size, error = (np.zeros(len(pairs)) for _ in range(3))
-    step = max(_BLOCK // problems.q.size, 1)
+    step = max(_BLOCK // stacked.q.size, 1)
     for first in range(0, count, step):
         k = np.arange(first, min(first + step, count))
-        value, off = integrand(problems, start + spacing * k)
+        value, off = integrand(stacked, start + spacing * k, users)
         total += value.sum(axis=1)
         size += np.abs(value).sum(axis=1)
         error += off.sum(axis=1)
-    blocks = 1 + count // step
+    terms = sequential_sum(1 + count // step, own=64)
     estimates = []
     for i, plan in enumerate(plans):
         h = float(spacing[i, 0])
-        rounding = h * float(error[i]) + sequential_sum(blocks, own=64) * h * float(size[i])
+        rounding = h * float(error[i]) + terms * h * float(size[i])
         estimates.append(
             Estimate(
                 h * float(total[i]),
                 discretisation=plan.discretisation(h),
-                truncation=plan.left + plan.right,
+                truncation=plan.truncation,
                 round_off=rounding * (1.0 + 1e-6),
             )
         )
@@ -113,29 +140,24 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
 
 
 class _Plan:
-    """First and last node of the quadrature of one integral, and their number.
+    """First and last node of the quadrature of one integral, and how many are enough.
 
-    Attributes:
-        start: first node.
-        end: last node.
-        nodes: how many are enough.
-        left: bound of what is left out before the first node.
-        right: bound of what is left out after the last one.
+    ``truncation`` bounds what is left out before the first node and after the last one.
     """
 
     def __init__(self, pair: Ratios, users: int) -> None:
         chi2 = pair.moment(2)
-        at_most = math.log1p(chi2 / users)
         # below `Ratios.least_divergence`, by (1 + t) log(1 + t) - t >= t^2 / (2 + 2t/3)
         t = pair.centred / users
         scale = float(np.sum(pair.gap * t / (2.0 + t / 1.5)))
         # error of the discretisation and of each truncation, relative to the result;
         # chi^2 that small is lost to underflow; so are all errors relative to it
         wanted = max(2.0**-56 * scale, 1e-290)
-        self._size = (at_most + 1.0) / math.cos(_STRIP)  # 2/e < 1
+        self._size = (math.log1p(chi2 / users) + 1.0) / math.cos(_STRIP)  # 2/e < 1
         self.start = min(math.log(wanted * users) - math.log(max(chi2, 1e-300)), -1.0)
-        self.left = math.exp(self.start) * chi2 / users * (1.0 + 1e-6)
-        self.end, self.right = _right_end(pair, users, wanted)
+        left = math.exp(self.start) * chi2 / users * (1.0 + 1e-6)
+        self.end, right = _right_end(pair, users, wanted)
+        self.truncation = left + right
         h = 2.0 * math.pi * _STRIP / math.log1p(2.0 * self._size / wanted)
         self.nodes = math.ceil((self.end - self.start) / h) + 2
 
@@ -152,9 +174,10 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
     last = min(last, 700.0)  # where s ends; the bound holds wherever that is
     v = np.linspace(1.0, last, 64)
     s = np.exp(v)
-    u = s / users
     with np.errstate(over="ignore"):  # e^-800 is 0 as well
-        all_x, x = (np.minimum(np.multiply.outer(u, w), 800.0) for w in (pair.p / pair.q, w))
+        all_x, x = (
+            np.minimum(np.multiply.outer(s / users, one), 800.0) for one in (pair.p / pair.q, w)
+        )
     missing = -np.expm1(-all_x) @ pair.q
     decoys = np.exp(-np.minimum((users - 1) * missing * (1.0 - 1e-9), 700.0))
     left_out = _exponential_integral(s) + decoys * (_exponential_integral(x) @ p)
@@ -166,3 +189,101 @@ def _right_end(pair: Ratios, users: int, wanted: float) -> tuple[float, float]:
 def _exponential_integral(x: Array) -> Array:
     """Upper bound of ``E_1(x) = int_x^inf e^-t dt/t``."""
     return np.asarray(np.exp(-np.minimum(x, 700.0)) * np.log1p(1.0 / np.maximum(x, 1e-300)))
+
+
+def integrand(pairs: Ratios, v: Array, users: int) -> tuple[Array, Array]:
+    """``F`` at points v = log s, and a bound of the error of each value.
+
+    The points themselves are rounded, so s is off by a relative ``(|v| + 4)`` units; that error is
+    included, as one of every exponent. Sensitivities: with |x| = |uc| off by a relative r, ``e^(-x)
+    - 1 + x`` is off by ``(2 + u) r`` and ``1 - e^(-x)`` by ``(1 + u) r`` at most, because x >= -u.
+
+    The arrays of the pairs have the shape (b, m), v and both results (b, k).
+    """
+    others = float(users - 1)
+    s = np.exp(v)
+    moved = roundings(np.abs(v) + 10.0)  # of every x = uc, relative
+    rounding = sequential_sum(pairs.q.shape[1], own=96)  # of the sums and their terms
+    direct = s > _LARGE_S
+    if direct.all():
+        log_g, error = _far(pairs, s / users, others, moved, rounding)
+        return _difference(s, log_g, error, moved)
+    near_s = np.minimum(s, _LARGE_S)
+    log_ratio, error = _near(pairs, near_s / users, others, moved, rounding)
+    log_g = log_ratio - near_s
+    if direct.any():
+        far, far_error = _far(pairs, s / users, others, moved, rounding)
+        log_g, error = np.where(direct, far, log_g), np.where(direct, far_error, error)
+    value, bound = _difference(s, log_g, error, moved)
+    close = ~direct & (log_ratio < 1.0)
+    e, log_ratio = np.exp(-near_s), np.where(close, log_ratio, 0.0)
+    value = np.where(close, -e * np.expm1(log_ratio), value)
+    scale = near_s * moved + 2 * _ELEMENTARY  # of e^-s
+    of_ratio = e * np.exp(log_ratio) * np.expm1(np.minimum(error, 600.0))
+    return value, np.where(close, of_ratio + np.abs(value) * scale, bound)
+
+
+def _difference(s: Array, log_g: Array, error: Array, moved: Array) -> tuple[Array, Array]:
+    """``e^-s - G`` where the two are far apart, and a bound of its error."""
+    e, g = np.exp(-np.minimum(s, 700.0)), np.exp(np.minimum(log_g, 0.0))
+    off = g * (np.expm1(np.minimum(error, 600.0)) + 2 * _ELEMENTARY)
+    near = np.minimum(s, _LARGE_S)  # beyond, neither s nor e^-s matters to G and F
+    return e - g, off + (e + g) * (near * moved + 2 * _ELEMENTARY)
+
+
+def _near(
+    pairs: Ratios, u: Array, others: float, moved: Array, rounding: float
+) -> tuple[Array, Array]:
+    """``log(e^s G)`` and a bound of its error, for s that are not large."""
+    q = pairs.q[:, :, None]
+    x = u[:, None, :] * pairs.centred[:, :, None]
+    small = np.abs(x) < 0.5
+    curved = _curved(np.where(small, x, 0.0))
+    power = np.exp(-x)
+    change = np.where(small, curved - x, power - 1.0)
+    a = np.sum(q * np.where(small, curved, change + x), axis=1)
+    c = np.sum(-pairs.gap[:, :, None] * change, axis=1)
+    weighted = pairs.p[:, :, None] * power
+    # e^-690 stands for anything below it
+    heard = np.maximum(np.sum(weighted, axis=1), 1e-300)
+    spread = np.sum(weighted * np.abs(x), axis=1)
+
+    relative = rounding + (2.0 + u) * moved
+    b = np.maximum(a - c, -BELOW_ONE)
+    by_change = relative * (a + c) / (1.0 + b)
+    by_value = rounding + moved * spread / heard
+    log_p = np.where(by_change < by_value, np.log1p(b), np.log(heard))
+    log_q = np.log1p(a)
+    total = others * log_q + log_p
+    error = others * (relative * a / (1.0 + a) + _ELEMENTARY * log_q)
+    error += np.minimum(by_change, by_value) + 2 * _ELEMENTARY * np.abs(log_p)
+    return total, error + roundings(1) * np.abs(total)
+
+
+def _far(
+    pairs: Ratios, u: Array, others: float, moved: Array, rounding: float
+) -> tuple[Array, Array]:
+    """``log G`` and a bound of its error, from phi_Q and phi_P themselves."""
+    with np.errstate(over="ignore"):  # e^-800 is 0 as well
+        x = np.minimum(u[:, None, :] * (pairs.p / pairs.q)[:, :, None], 800.0)
+    power = np.exp(-x)
+    total, error = np.zeros_like(u), np.zeros_like(u)
+    for law, count in ((pairs.q, others), (pairs.p, 1.0)):
+        weighted = law[:, :, None] * power
+        phi = np.sum(weighted, axis=1)
+        missing = np.sum(law[:, :, None] * -np.expm1(-x), axis=1)
+        lowest = np.maximum(phi, 1e-300)  # e^-690 stands for anything below it
+        logs = np.where(missing < 0.5, np.log1p(-np.minimum(missing, 0.5)), np.log(lowest))
+        spread = moved * np.sum(weighted * x, axis=1)
+        off = (spread + rounding * np.minimum(missing, phi)) / lowest
+        total += count * logs
+        error += count * (off + _ELEMENTARY * np.abs(logs))
+    return total, error
+
+
+def _curved(x: Array) -> Array:
+    """``e^(-x) - 1 + x`` for |x| < 1/2, a few units in the last place."""
+    total = np.zeros_like(x)
+    for k in range(16, 1, -1):  # what follows is below 2^-15 * 2 / 17!
+        total = 1.0 - x / (k + 1) * total if k > 2 else 0.5 * (1.0 - x / 3.0 * total)
+    return np.asarray(x * x * total)

@@ -1,5 +1,7 @@
 """Information-theoretic channels from secrets to outputs, and an adversary's gain from an output.
 
+Which of two channels leaks more: equivalence by posteriors, refinement by linear programming.
+
 Alvim et al., 'The Science of Quantitative Information Flow' (2020); section II-A of Jurado et al.
 (CSF 2023). A channel C from secrets x to outputs y holds ``C[x, y] = P(y | x)``. An adversary with
 a prior pi chooses among guesses w with gains g(w, x):
@@ -19,15 +21,20 @@ from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import numbers, prior_over
-from shuffle_accountant.leakage.qif.comparison import equivalent, merge_columns, post_processing
 from shuffle_accountant.leakage.qif.histograms import require_room
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.checks import row_sums
 
+MOST_VARIABLES = 1 << 16
+"""Most entries of a post-processing channel that is searched for."""
 
-def stochastic(**named: ArrayLike) -> Array:
+MOST_COEFFICIENTS = 1 << 23
+"""Most entries of the constraints of a linear program."""
+
+
+def _stochastic(**named: ArrayLike) -> Array:
     """The one named argument as a checked channel matrix, a copy."""
     ((name, values),) = named.items()
     matrix = numbers(**{name: values})
@@ -38,18 +45,20 @@ def stochastic(**named: ArrayLike) -> Array:
     return matrix
 
 
-def gains_over(inputs: int, gain: ArrayLike) -> Array:
-    """A checked matrix of gains, shape (guesses, inputs)."""
-    array = numbers(gain=gain)
+def _expected_gains(joint: Array, gain: ArrayLike | None) -> Array:
+    """Expected gain of each guess, given probabilities of the inputs along the first axis."""
+    if gain is None:
+        return joint
+    inputs, array = joint.shape[0], numbers(gain=gain)
     if array.ndim != 2 or array.shape[1] != inputs or not array.shape[0]:
         raise ValueError(f"gain must have shape (guesses, {inputs}), got {array.shape}")
     bad = ~((array >= 0.0) & np.isfinite(array))
     if bad.any():
         raise ValueError(f"gain must be finite numbers >= 0, got {float(array[bad][0])!r}")
-    return array
+    return array @ joint
 
 
-def distinct_names(
+def _distinct_names(
     which: str, names: Sequence[Hashable] | None, count: int
 ) -> tuple[Hashable, ...]:
     """The names of rows or columns; 0, 1, … for None."""
@@ -78,10 +87,7 @@ class Channel:
         inputs: names of the secrets, distinct; 0, 1, … if None.
         outputs: names of the outputs, distinct; 0, 1, … if None.
 
-    Attributes:
-        matrix: the probabilities, read-only.
-        inputs: names of the rows.
-        outputs: names of the columns.
+    The three are attributes as well, the matrix read-only.
     """
 
     matrix: Array
@@ -95,11 +101,11 @@ class Channel:
         inputs: Sequence[Hashable] | None = None,
         outputs: Sequence[Hashable] | None = None,
     ) -> None:
-        checked = stochastic(matrix=matrix)
+        checked = _stochastic(matrix=matrix)
         checked.setflags(write=False)
         object.__setattr__(self, "matrix", checked)
-        object.__setattr__(self, "inputs", distinct_names("inputs", inputs, checked.shape[0]))
-        object.__setattr__(self, "outputs", distinct_names("outputs", outputs, checked.shape[1]))
+        object.__setattr__(self, "inputs", _distinct_names("inputs", inputs, checked.shape[0]))
+        object.__setattr__(self, "outputs", _distinct_names("outputs", outputs, checked.shape[1]))
 
     @classmethod
     def from_randomizer(cls, randomizer: FiniteRandomizer) -> Channel:
@@ -120,9 +126,9 @@ class Channel:
         return cls(randomizer.matrix())
 
     def to_randomizer(self) -> DiscreteRandomizer:
-        """The channel as what each user of a shuffled round applies; names are left out.
+        """The channel as what each user of a shuffled round applies.
 
-        Outputs that are never seen are left out.
+        Names, and outputs that are never seen, are left out.
         """
         return DiscreteRandomizer(self.matrix[:, self.matrix.any(axis=0)])
 
@@ -152,8 +158,7 @@ class Channel:
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
     ) -> float:
         """``max_w sum_x pi_x g(w, x)``: expected gain of the best blind guess (Definition 1)."""
-        pi = prior_over(len(self.inputs), prior)
-        return float(np.max(pi if gain is None else gains_over(len(self.inputs), gain) @ pi))
+        return float(np.max(_expected_gains(prior_over(len(self.inputs), prior), gain)))
 
     def posterior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
@@ -163,8 +168,7 @@ class Channel:
         Never below the prior vulnerability.
         """
         joint = prior_over(len(self.inputs), prior)[:, None] * self.matrix
-        gained = joint if gain is None else gains_over(len(self.inputs), gain) @ joint
-        return math.fsum(np.max(gained, axis=0))
+        return math.fsum(np.max(_expected_gains(joint, gain), axis=0))
 
     def additive_leakage(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
@@ -206,7 +210,7 @@ class Channel:
             tolerance: largest difference of columns, each over its sum, that count as proportional.
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
-        groups = merge_columns(self.matrix, tolerance)
+        groups = _merged_columns(self.matrix, tolerance)
         columns = [self.matrix[:, group].sum(axis=1) for group in groups]
         names = [tuple(self.outputs[y] for y in group) for group in groups]
         return Channel(np.stack(columns, axis=1), inputs=self.inputs, outputs=names)
@@ -218,7 +222,12 @@ class Channel:
             tolerance: see `canonical`; also for the weights of the merged columns.
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
-        return equivalent(self.matrix, self._partner(other).matrix, tolerance)
+        both = np.hstack([self.matrix, self._partner(other).matrix])
+        # outer probability of an output under the uniform prior, the other's counted against
+        weights = both.sum(axis=0) / both.shape[0]
+        weights[self.matrix.shape[1] :] *= -1.0
+        groups = _merged_columns(both, tolerance)
+        return all(abs(float(weights[group].sum())) <= tolerance for group in groups)
 
     def is_refined_by(self, other: Channel, *, tolerance: float = 1e-8) -> bool:
         """Whether ``other`` leaks no more than this channel for any prior and gain (Theorem 4).
@@ -231,7 +240,7 @@ class Channel:
         """
         tolerance = validate.finite_nonnegative(tolerance=tolerance)
         fine, coarse = self.canonical(), self._partner(other).canonical()
-        _, distance = post_processing(fine.matrix, coarse.matrix)
+        _, distance = _post_processing(fine.matrix, coarse.matrix)
         return distance <= tolerance
 
     def post_processing_to(self, other: Channel) -> tuple[Channel, float]:
@@ -241,7 +250,7 @@ class Channel:
             ``(D, distance)``: the largest difference of an entry, 0 to round-off if ``other``
             refines this channel.
         """
-        matrix, distance = post_processing(self.matrix, self._partner(other).matrix)
+        matrix, distance = _post_processing(self.matrix, self._partner(other).matrix)
         return Channel(matrix, inputs=self.outputs, outputs=other.outputs), distance
 
     def _partner(self, other: Channel) -> Channel:
@@ -254,10 +263,9 @@ class Channel:
         return other
 
 
-def as_channel(**named: Channel | ArrayLike) -> Channel:
-    """The one named argument as a channel."""
-    ((name, value),) = named.items()
-    return value if isinstance(value, Channel) else Channel(stochastic(**{name: value}))
+def channel_matrix(channel: Channel | ArrayLike) -> Array:
+    """The probabilities of a channel that is given as one, or as its matrix."""
+    return channel.matrix if isinstance(channel, Channel) else _stochastic(channel=channel)
 
 
 def _place(names: tuple[Hashable, ...], **named: Hashable) -> int:
@@ -266,3 +274,72 @@ def _place(names: tuple[Hashable, ...], **named: Hashable) -> int:
         return names.index(value)
     except (ValueError, TypeError, ArithmeticError):  # or what does not even compare
         raise ValueError(f"{name} must be one of the channel's {len(names)} names") from None
+
+
+def _merged_columns(matrix: Array, tolerance: float) -> list[list[int]]:
+    """Groups of proportional columns, each ascending, without the zero columns.
+
+    Within the tolerance, each entry of columns over their sums, from the first of a group.
+    """
+    sums = matrix.sum(axis=0)
+    present = np.flatnonzero(sums > 0.0)
+    shapes = matrix[:, present] / sums[present]
+    # a group is close in every projection too; a fixed one narrows down where to look
+    weights = np.cos(np.arange(matrix.shape[0], dtype=np.float64))
+    projected = weights @ shapes
+    order = np.argsort(projected, kind="stable")
+    reach = tolerance * matrix.shape[0] + 1e-15
+    free = np.ones(present.size, dtype=bool)
+    groups = []
+    for first in range(present.size):
+        if not free[first]:
+            continue
+        low, high = np.searchsorted(
+            projected, [projected[first] - reach, projected[first] + reach], sorter=order
+        )
+        near = np.append(order[low:high], first)
+        near = np.unique(near[free[near]])
+        distance = np.max(np.abs(shapes[:, near] - shapes[:, [first]]), axis=0)
+        members = near[distance <= tolerance]
+        free[members] = False
+        groups.append(present[members].tolist())
+    return groups
+
+
+def _post_processing(fine: Array, coarse: Array) -> tuple[Array, float]:
+    """The channel D that minimises the largest entry of ``|fine D - coarse|``, and that entry.
+
+    Of rows that are made to sum to 1 exactly. Both channels have the same inputs.
+
+    Raises:
+        RuntimeError: the solver gave up.
+    """
+    from scipy import optimize, sparse
+
+    inner, outer, secrets = fine.shape[1], coarse.shape[1], fine.shape[0]
+    if inner * outer > MOST_VARIABLES or 2 * secrets * inner * outer > MOST_COEFFICIENTS:
+        raise ValueError(
+            f"channels must have at most {MOST_VARIABLES} pairs of outputs and "
+            f"{MOST_COEFFICIENTS // 2} triples with an input, got {inner} and {outer} outputs of "
+            f"{secrets} inputs"
+        )
+    # unknowns: D row by row, then the slack s; fine D - coarse <= s and >= -s
+    product = sparse.kron(sparse.csr_array(fine), sparse.eye_array(outer))
+    slack = sparse.csr_array(np.ones((secrets * outer, 1)))
+    target = coarse.ravel()
+    rows = sparse.kron(sparse.eye_array(inner), sparse.csr_array(np.ones((1, outer))))
+    answer = optimize.linprog(
+        np.append(np.zeros(inner * outer), 1.0),
+        A_ub=sparse.vstack([sparse.hstack([product, -slack]), sparse.hstack([-product, -slack])]),
+        b_ub=np.concatenate([target, -target]),
+        A_eq=sparse.hstack([rows, sparse.csr_array((inner, 1))]),
+        b_eq=np.ones(inner),
+        bounds=(0.0, None),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    if answer.x is None:
+        raise RuntimeError(f"linear program not solved: {answer.message}")
+    found = np.maximum(answer.x[:-1].reshape(inner, outer), 0.0)
+    found /= found.sum(axis=1, keepdims=True)
+    return found, float(np.max(np.abs(fine @ found - coarse)))

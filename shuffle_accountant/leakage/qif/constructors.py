@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.leakage.qif.channel import Channel, as_channel
+from shuffle_accountant.leakage.qif.channel import Channel, channel_matrix
 from shuffle_accountant.leakage.qif.histograms import (
     all_histograms,
     histogram_laws,
@@ -32,8 +32,6 @@ from shuffle_accountant.leakage.qif.histograms import (
     require_steps,
 )
 from shuffle_accountant.numerics.rounding import Array
-
-Histogram = tuple[int, ...]
 
 
 def datasets(users: int, categories: int) -> list[tuple[int, ...]]:
@@ -73,10 +71,9 @@ def krr(*, categories: int, p: float) -> Channel:
 def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
     """N: every user's value goes through the channel independently (Definition 10).
 
-    Args:
-        users: number n of users, >= 1; (values * messages)^n <= 2^24.
+    At most 2^24 entries: ``(values * messages)^n``.
     """
-    one = _one_user(channel)
+    one = channel_matrix(channel)
     users = validate.integer(minimum=1, users=users)
     require_room("users", "the channel on datasets", one.size ** min(users, 64))
     values, messages = (datasets(users, size) for size in one.shape)
@@ -87,19 +84,14 @@ def local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
 
 
 def krr_channel(*, users: int, categories: int, p: float) -> Channel:
-    """N for k-ary randomized response (Definition 10).
-
-    Args:
-        users: number n of users, >= 1; k^(2n) <= 2^24.
-    """
+    """N for k-ary randomized response (Definition 10); k^(2n) must be at most 2^24."""
     return local_channel(krr(categories=categories, p=p), users=users)
 
 
 def shuffle_channel(*, users: int, categories: int) -> Channel:
     """S: each dataset of the same histogram with the same probability (Definition 7).
 
-    Args:
-        users: number n of users, >= 1; k^(2n) <= 2^24.
+    At most 2^24 entries: ``k^(2n)``.
     """
     users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
@@ -111,11 +103,7 @@ def shuffle_channel(*, users: int, categories: int) -> Channel:
 
 
 def reduced_shuffle_channel(*, users: int, categories: int) -> Channel:
-    """Sr: the histogram of the dataset (Definition 8).
-
-    Args:
-        users: number n of users, >= 1; k^n C(n + k - 1, k - 1) <= 2^24.
-    """
+    """Sr: the histogram of the dataset (Definition 8); k^n C(n + k - 1, k - 1) <= 2^24."""
     users, categories = _sizes(users, categories)
     rows = datasets(users, categories)
     matrix = _membership(users, categories, rows)
@@ -125,12 +113,10 @@ def reduced_shuffle_channel(*, users: int, categories: int) -> Channel:
 def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channel:
     """Nr: from the histogram of the values to that of the messages (Definition 23).
 
-    The definition is a mean over the datasets of one histogram; its terms are equal.
-
-    Args:
-        users: number n of users, >= 1; the matrix must have at most 2^24 entries.
+    The definition is a mean over the datasets of one histogram; its terms are equal. The matrix
+    must have at most 2^24 entries.
     """
-    one = _one_user(channel)
+    one = channel_matrix(channel)
     users = validate.integer(minimum=1, users=users)
     sizes = [_number_of_histograms(users, size) for size in one.shape]
     require_room("users", "the channel on histograms", sizes[0] * sizes[1])
@@ -144,16 +130,8 @@ def reduced_local_channel(channel: Channel | ArrayLike, *, users: int) -> Channe
 
 
 def reduced_krr_channel(*, users: int, categories: int, p: float) -> Channel:
-    """Nr for k-ary randomized response (Definition 23).
-
-    Args:
-        users: number n of users, >= 1; C(n + k - 1, k - 1)^2 <= 2^24.
-    """
+    """Nr for k-ary randomized response (Definition 23); C(n + k - 1, k - 1)^2 <= 2^24."""
     return reduced_local_channel(krr(categories=categories, p=p), users=users)
-
-
-def _one_user(channel: Channel | ArrayLike) -> Array:
-    return as_channel(channel=channel).matrix
 
 
 def _sizes(users: int, categories: int) -> tuple[int, int]:
@@ -170,7 +148,7 @@ def _number_of_histograms(users: int, letters: int) -> int:
     return int((larger // smaller) ** max(most_bits // larger.bit_length(), 1))
 
 
-def _histograms(users: int, letters: int) -> list[Histogram]:
+def _histograms(users: int, letters: int) -> list[tuple[int, ...]]:
     return [tuple(row) for row in all_histograms(users, letters).tolist()]
 
 
@@ -188,14 +166,9 @@ def _membership(users: int, categories: int, rows: list[tuple[int, ...]]) -> Arr
 def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array:
     """g_T: 1 for the target's value, whatever the others hold (Definition 13).
 
-    Args:
-        target: whose value is guessed, in [0, n - 1].
-
-    Returns:
-        Shape (k, k^n): guesses by datasets, at most 2^24 entries.
+    Shape (k, k^n): guesses by datasets, at most 2^24 entries; ``target`` is in [0, n - 1].
     """
-    users = validate.integer(minimum=1, users=users)
-    categories = validate.integer(minimum=1, categories=categories)
+    users, categories = _sizes(users, categories)
     # beyond 64 users two values are too many, without computing a huge power
     require_room("users and categories", "the gain", categories ** (min(users, 64) + 1))
     target = validate.integer(minimum=0, maximum=users - 1, target=target)

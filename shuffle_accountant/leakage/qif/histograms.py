@@ -19,13 +19,7 @@ MOST_STEPS = 1 << 30
 
 
 def require_room(names: str, what: str, cells: int) -> None:
-    """Refuse a table that would not fit into memory.
-
-    Args:
-        names: the arguments that its size comes from.
-        what: the table in words.
-        cells: numbers in it.
-    """
+    """Refuse a table of too many numbers, which ``names`` of arguments ask for."""
     if cells > MOST_CELLS:
         about = "over" if cells.bit_length() > 1 << 14 else "about"
         size = str(cells) if cells < 10**12 else f"{about} 10^{math.floor(math.log10(cells))}"
@@ -44,11 +38,7 @@ def require_steps(users: int, letters: int, laws: int) -> None:
 
 
 def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
-    """All ways to write ``users`` as an ordered sum of ``letters`` counts.
-
-    Args:
-        users: n >= 0.
-        letters: number k of possible messages, >= 1.
+    """All ways to write n >= 0 users as an ordered sum of k >= 1 letters' counts.
 
     Returns:
         Shape (C(n + k - 1, k - 1), k), in descending order of the first count, then the second, ….
@@ -77,65 +67,40 @@ def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
 
 
 def histogram_law(channel: Array, counts: Sequence[int]) -> Array:
-    """Distribution of the histogram of independent messages.
-
-    Args:
-        channel: row x holds the message probabilities of input x, shape (inputs, messages).
-        counts: how many users hold each input, shape (inputs,).
-
-    Returns:
-        Probabilities by the counts of all messages but the last, shape (n + 1,) * (messages - 1),
-        for n users; a shape of () for one message.
-    """
-    letters, users = channel.shape[1], sum(counts)
-    require_room("users", "the table of histogram probabilities", (users + 1) ** (letters - 1))
-    law: Array = _laws(channel, np.array([counts]))[0]
+    """`histogram_laws` of how many users hold each input, shape (inputs,)."""
+    (laws,) = histogram_laws(channel, np.array([counts]))
+    law: Array = laws[0]
     return law
 
 
 def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]:
-    """Distributions of the histograms of independent messages, for one number of users.
+    """Probabilities by the counts of all messages but the last, (distributions, n + 1, …, n + 1).
 
-    As many at a time as a cache of the processor holds: 2^16 numbers, half a megabyte.
+    Yielded are as many as a cache of the processor holds: 2^16 numbers, half a megabyte.
 
     Args:
         channel: row x holds the message probabilities of input x, shape (inputs, messages).
-        counts: how many users hold each input, all rows of the same sum, shape (distributions,
-            inputs).
-
-    Yields:
-        `histogram_law` of some rows, in their order, shape (rows, n + 1, …, n + 1).
+        counts: how many of the n users hold each input, shape (distributions, inputs).
     """
     letters, users = channel.shape[1], int(counts[0].sum())
     cells = (users + 1) ** (letters - 1)
     require_room("users", "the table of histogram probabilities", cells)
     together = max((1 << 16) // cells, 1)
     for start in range(0, len(counts), together):
-        yield _laws(channel, counts[start : start + together])
-
-
-def _laws(channel: Array, counts: NDArray[np.int64]) -> Array:
-    """The distributions of the histograms, one for each row of the counts.
-
-    One user after another is added; all terms are positive, so each probability has a relative
-    error of a few units per user.
-    """
-    laws = np.ones((len(counts),) + (1,) * (channel.shape[1] - 1))
-    if laws.ndim == 1:
-        return laws
-    inputs = np.arange(channel.shape[0])
-    values = np.array([np.repeat(inputs, row) for row in counts])
-    for user in range(values.shape[1]):
-        laws = one_more(laws, channel[values[:, user]])
-    return laws
+        some = counts[start : start + together]
+        laws = np.ones((len(some),) + (1,) * (letters - 1))
+        if letters > 1:
+            values = np.array([np.repeat(np.arange(len(channel)), row) for row in some])
+            # all terms are positive: a relative error of a few units per user
+            for user in range(users):
+                laws = one_more(laws, channel[values[:, user]])
+        yield laws
 
 
 def one_more(laws: Array, rows: Array) -> Array:
     """Distributions of histograms with one more message, one longer along every axis of counts.
 
-    Args:
-        laws: by the counts of all messages but the last, shape (distributions, n + 1, …, n + 1).
-        rows: probabilities of the further message, shape (distributions, messages).
+    Its probabilities are the rows, shape (distributions, messages).
     """
     more = np.zeros([len(laws), *(size + 1 for size in laws.shape[1:])])
     same = [slice(None), *[slice(None, -1)] * (laws.ndim - 1)]

@@ -57,22 +57,12 @@ def _partitions(total: int, parts: int, largest: int) -> Iterator[tuple[int, ...
 
 
 def remixed_keys_number(*, users: int, categories: int) -> int:
-    """The sum of the largest counts of all k^n datasets, equation 23.
-
-    Returns:
-        ``k^n n V_S``, an integer.
-    """
+    """The sum of the largest counts of all k^n datasets, ``k^n n V_S``: equation 23."""
     users, categories = _integers(users, categories)
     if users <= MOST_COUNTED:
         datasets = categories**users
         return sum(datasets - _no_count_above(m, users, categories) for m in range(users))
-    _check_partitions(users, categories)
-    whole, total = math.factorial(users), 0
-    chosen = [math.perm(categories, length) for length in range(users + 1)]
-    for shape in _partitions(users, categories, users):
-        names = chosen[len(shape)] // _repeats(shape)
-        total += shape[0] * _arrangements(whole, shape) * names
-    return total
+    return _by_partitions(users, categories)
 
 
 def _no_count_above(most: int, users: int, categories: int) -> int:
@@ -83,9 +73,8 @@ def _no_count_above(most: int, users: int, categories: int) -> int:
     """
     found = [1]
     for n in range(users):
-        last = min(most, n)
         gained = sum(math.comb(n, j) * found[n - j] for j in range(min(most, n + 1)))
-        known = sum(math.comb(n, j) * found[n - j + 1] for j in range(1, last + 1))
+        known = sum(math.comb(n, j) * found[n - j + 1] for j in range(1, min(most, n) + 1))
         found.append(categories * gained - known)
     return found[users]
 
@@ -96,13 +85,24 @@ def brown_number(*, users: int, categories: int) -> int:
     ``sum lambda_1 n!/(prod lambda_i! prod multiplicities!) l! C(k, l)``.
     """
     users, categories = _integers(users, categories)
-    _check_partitions(users, categories)
+    return _by_partitions(users, categories)
+
+
+def _by_partitions(users: int, categories: int) -> int:
+    """The sum over at most `MOST_PARTITIONS` partitions, and `MOST_PARTS` over the users."""
+    most = min(MOST_PARTITIONS, MOST_PARTS // users)
+    # the generator is asked for one more than may be
+    shapes = list(islice(_partitions(users, categories, users), most + 1))
+    if len(shapes) > most:
+        parts = f"{categories} parts" if categories < users else "any number of parts"
+        raise ValueError(
+            f"users must have at most {most} partitions into {parts}, got users={users}"
+        )
     whole, total = math.factorial(users), 0
-    chosen = [math.comb(categories, length) for length in range(users + 1)]
-    for shape in _partitions(users, categories, users):
-        length = len(shape)
-        patterns = math.factorial(length) // _repeats(shape) * chosen[length]
-        total += shape[0] * _arrangements(whole, shape) * patterns
+    chosen = [math.perm(categories, length) for length in range(users + 1)]
+    for shape in shapes:
+        names = chosen[len(shape)] // math.prod(map(math.factorial, Counter(shape).values()))
+        total += shape[0] * (whole // math.prod(map(math.factorial, shape))) * names
     return total
 
 
@@ -116,23 +116,3 @@ def partition_vulnerability_shuffle(*, users: int, categories: int) -> Fraction:
 def _integers(users: int, categories: int) -> tuple[int, int]:
     users = validate.integer(minimum=1, maximum=2**53, users=users)
     return users, validate.integer(minimum=2, categories=categories)
-
-
-def _check_partitions(users: int, categories: int) -> None:
-    """Refuse more partitions than `MOST_PARTITIONS`, or than `MOST_PARTS` over the users."""
-    most = min(MOST_PARTITIONS, MOST_PARTS // users)
-    # the generator is asked for one more than may be
-    if len(list(islice(_partitions(users, categories, users), most + 1))) > most:
-        parts = f"{categories} parts" if categories < users else "any number of parts"
-        raise ValueError(
-            f"users must have at most {most} partitions into {parts}, got users={users}"
-        )
-
-
-def _arrangements(whole: int, shape: tuple[int, ...]) -> int:
-    """Datasets of named values with these counts, given ``n!``: the multinomial coefficient."""
-    return whole // math.prod(math.factorial(part) for part in shape)
-
-
-def _repeats(shape: tuple[int, ...]) -> int:
-    return math.prod(math.factorial(count) for count in Counter(shape).values())

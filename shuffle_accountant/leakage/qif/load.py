@@ -4,7 +4,7 @@
 
 with the chances of `shuffle_accountant.leakage.qif.occupancy`. Below n/k the chance is 1, so the
 sum begins there; it is smooth in m from there on (the counts of points in a growing simplex), so
-that a hundred thresholds do for any n (`shuffle_accountant.leakage.qif.occupancy`).
+that a hundred thresholds do for any n.
 
 Beside this there are two short cuts, both exact to the stated accuracy: two bins have the closed
 form of the binomial distribution's mean deviation; and bins of equal means lambda >= 10^8 have
@@ -42,8 +42,7 @@ _LARGE_MEAN = 1e8
 def expected_maximum_load(*, users: int, categories: int) -> float:
     """``E[max_j N_j]`` for n balls that fall independently and uniformly into k bins.
 
-    Returns:
-        The expectation, in [max(1, n/k), n]; absolute error below 1e-11 n/k.
+    In [max(1, n/k), n]; absolute error below 1e-11 n/k.
     """
     users, categories = checked_sizes(users, categories)
     return _expected(users, [(1.0 / categories, categories)], Side.ABOVE)
@@ -52,8 +51,7 @@ def expected_maximum_load(*, users: int, categories: int) -> float:
 def expected_minimum_load(*, users: int, categories: int) -> float:
     """``E[min_j N_j]`` for n balls that fall independently and uniformly into k bins.
 
-    Returns:
-        The expectation, in [0, n/k]; absolute error below 1e-11 n/k.
+    In [0, n/k]; absolute error below 1e-11 n/k.
     """
     users, categories = checked_sizes(users, categories)
     return _expected(users, [(1.0 / categories, categories)], Side.BELOW)
@@ -62,37 +60,31 @@ def expected_minimum_load(*, users: int, categories: int) -> float:
 def expected_maximum_load_of(theta: ArrayLike, *, users: int) -> float:
     """``E[max_j N_j]`` for n balls that fall independently into bins by a distribution.
 
-    Time grows with the number of different probabilities that may yield the fullest bin.
+    In [n max(theta), n]; absolute error below 1e-11 n max(theta). Time grows with the number of
+    different probabilities that may yield the fullest bin.
 
     Args:
         users: number n of balls, in [1, 2^53]; at most 10^10 if the largest probabilities differ
             but too little to identify the fullest bin.
-
-    Returns:
-        The expectation, in [n max(theta), n]; absolute error below 1e-11 n max(theta).
     """
-    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    return _expected(users, _groups(law(theta=theta)), Side.ABOVE)
+    return _expected_of(theta, users, Side.ABOVE)
 
 
 def expected_minimum_load_of(theta: ArrayLike, *, users: int) -> float:
     """``E[min_j N_j]`` for n balls that fall independently into bins by a distribution.
 
+    In [0, n min(theta)]; absolute error below 1e-11 n/k.
+
     Args:
-        users: number n of balls, in [1, 2^53]; at most 10^10 if the smallest probabilities differ
-            but too little to identify the emptiest bin.
-
-    Returns:
-        The expectation, in [0, n min(theta)]; 0 if a probability is. Absolute error below
-        1e-11 n/k.
+        users: see `expected_maximum_load_of`, here of the smallest probabilities.
     """
+    return _expected_of(theta, users, Side.BELOW)
+
+
+def _expected_of(theta: ArrayLike, users: int, side: Side) -> float:
     users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-    return _expected(users, _groups(law(theta=theta)), Side.BELOW)
-
-
-def _groups(theta: Array) -> list[tuple[float, int]]:
-    values, counts = np.unique(theta, return_counts=True)
-    return list(zip(values.tolist(), counts.tolist(), strict=True))
+    values, counts = np.unique(law(theta=theta), return_counts=True)
+    return _expected(users, list(zip(values.tolist(), counts.tolist(), strict=True)), side)
 
 
 def _expected(users: int, groups: list[tuple[float, int]], side: Side) -> float:
@@ -101,10 +93,11 @@ def _expected(users: int, groups: list[tuple[float, int]], side: Side) -> float:
     extreme = max(chances) if side is Side.ABOVE else min(chances)
     if extreme == 0.0:
         return 0.0
-    if sum(count for _, count in groups) == 2:
+    all_bins = sum(count for _, count in groups)
+    if all_bins == 2:
         return _two_bins(users, max(chances), side)
     # P(N_i >= N_j) <= (1 - (sqrt(theta_i) - sqrt(theta_j))^2)^n for the less likely i (Chernoff)
-    cut = 50.0 + math.log(users) + math.log(sum(count for _, count in groups))
+    cut = 50.0 + math.log(users) + math.log(all_bins)
     rivals = [
         (chance, count)
         for chance, count in groups
@@ -122,8 +115,7 @@ def _expected(users: int, groups: list[tuple[float, int]], side: Side) -> float:
             f"users must be <= {MOST_TIED_USERS} for probabilities as close as "
             f"{rivals[0][0]!r} and {rivals[1][0]!r}, got {users}"
         )
-    every = number == sum(count for _, count in groups)
-    return _by_thresholds(users, rivals, every, side)
+    return _by_thresholds(users, rivals, number == all_bins, side)
 
 
 def _two_bins(users: int, larger: float, side: Side) -> float:
@@ -157,17 +149,13 @@ def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, sid
     last = max(b.law.first + b.law.masses.size for b in bins)
     thresholds = np.arange(first, min(last, users) + 1)
     excluded, allowed = np.zeros(thresholds.size), np.zeros(thresholds.size)
+    step, within = (1, Side.BELOW) if side is Side.ABOVE else (-1, Side.ABOVE)
     for b in bins:
         excluded += b.count * b.law.tail(thresholds, side)
-        kept = (
-            b.law.tail(thresholds + 1, Side.BELOW)
-            if side is Side.ABOVE
-            else b.law.tail(thresholds - 1, Side.ABOVE)
-        )
+        kept = b.law.tail(thresholds + step, within)
         allowed -= b.count * np.log(np.maximum(kept, 1e-300))
     # P(N_j <= m for all j) <= prod P(X_j <= m)/P(Poi(n) = n), and the bins without a threshold must
-    # take what is left over
-    # below e^-38 a probability counts as 0
+    # take what is left over; below e^-38 a probability counts as 0
     impossible = allowed > 38.0 + 0.5 * math.log(users)
     impossible |= _tail_exponent(users - thresholds * number, free, side) > 38.0
     certain = excluded < 1e-17  # sum of the excluded tails
@@ -194,11 +182,7 @@ def _tail_exponent(counts: NDArray[np.int64], mean: float, side: Side) -> Array:
 
 @cache
 def maximum_moments(count: int) -> tuple[float, float]:
-    """``(E[M], E[M^2])`` for the maximum M of ``count`` independent N(0, 1) variables.
-
-    Args:
-        count: k >= 1; E[M] is 0 for one variable, 1/sqrt(pi) for two.
-    """
+    """``(E[M], E[M^2])`` for the maximum M of ``count`` independent N(0, 1) variables."""
     from scipy.special import log_ndtr
 
     # The density is analytic and vanishes at both ends, where the trapezoidal rule converges

@@ -51,29 +51,28 @@ def sum_over_integers(
     them; the polynomial is summed. A function that is not smooth is summed as it is.
 
     Args:
-        function: takes distinct integers in ascending order, shape (m,); returns its values.
-        last: last integer; the sum is 0 if it is below ``first``.
+        function: takes distinct ascending integers, shape (m,); returns their values.
         tolerance: absolute, of one value, >= some multiple of the function's rounding error.
     """
     if last < first:
         return 0.0
     middle, half = 0.5 * (first + last), 0.5 * max(last - first, 1)
+
+    def scaled(integers: Integers) -> Array:
+        return np.asarray((integers - middle) / half, dtype=np.float64)
+
     for size in (96, 192, 384):
         if last - first < 2 * size:
             break
         points = middle + half * np.cos(math.pi * (np.arange(size) + 0.5) / size)
         # near the ends points may share an integer, and one of them is left
         sampled = np.unique(np.rint(points).astype(np.int64))
-        fit = _Fit(_scaled(sampled, middle, half), function(sampled), tolerance)
+        fit = _Fit(scaled(sampled), function(sampled), tolerance)
         if fit.close:
             starts = range(first, last + 1, LIMITS.at_once)
             chunks = (np.arange(start, min(start + LIMITS.at_once, last + 1)) for start in starts)
-            return math.fsum(fit.sum_at(_scaled(chunk, middle, half)) for chunk in chunks)
+            return math.fsum(fit.sum_at(scaled(chunk)) for chunk in chunks)
     return math.fsum(function(np.arange(first, last + 1)))
-
-
-def _scaled(integers: Integers, middle: float, half: float) -> Array:
-    return np.asarray((integers - middle) / half, dtype=np.float64)
 
 
 class _Fit:
@@ -120,12 +119,7 @@ class Bins:
 
 
 def log_characteristic(mean: float, angles: Array) -> Complex:
-    """``mean (e^it - 1 - it)``, the log of the characteristic function of a centred Poisson law.
-
-    Args:
-        mean: of the distribution, >= 0.
-        angles: t in [0, pi], any shape.
-    """
+    """``mean (e^it - 1 - it)``: log-characteristic function of a centred Poisson law."""
     square = angles * angles
     factor = np.ones_like(angles)
     # 2k (2k + 1), from the last that matters below t = 1/2
@@ -154,14 +148,7 @@ class Occupancy:
         self._scale *= math.sqrt(2.0 * math.pi * users) / self._length
 
     def chances(self, thresholds: Integers) -> Array:
-        """The chance for each threshold.
-
-        Args:
-            thresholds: distinct integers in ascending order, shape (m,).
-
-        Returns:
-            Probabilities in [0, 1], shape (m,), absolute error some 1e-14.
-        """
+        """The chance for each of some distinct ascending thresholds; absolute error some 1e-14."""
         # in the order of growing tails, so that each adds to the one before
         ordered = thresholds[::-1] if self._side is Side.ABOVE else thresholds
         count = self._frequencies(ordered[-1:])

@@ -18,13 +18,6 @@ from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.reidentification import examples, published
-from shuffle_accountant.leakage.reidentification.advantage import (
-    additive_advantage,
-    advantage_bounds,
-    asymptote,
-    multiplicative_advantage,
-    total_variation,
-)
 from shuffle_accountant.leakage.reidentification.bounds import (
     METHODS,
     bound,
@@ -41,10 +34,15 @@ from shuffle_accountant.leakage.reidentification.continuous import (
     success_from_ratio_law,
 )
 from shuffle_accountant.leakage.reidentification.success import (
+    additive_advantage,
+    advantage_bounds,
+    asymptote,
     clones_psi,
+    multiplicative_advantage,
     psi,
     success_among_decoys,
     success_probability,
+    total_variation,
 )
 
 __all__ = [

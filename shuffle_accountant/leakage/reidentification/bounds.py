@@ -58,10 +58,11 @@ def bound(
     """
     known, users, guesses = _checked(randomizer, users, guesses)
     method = validate.choice(METHODS, method=method)
-    held = known.worst if target is None else (known.checked(target),)
+    held = _held(known, target)
     if method == "clones":
         return clones_bracket(max(known.log_ratio(x) for x in held), users, guesses)
-    return _largest([known.blanket(x, users, guesses) for x in held])
+    above = [known.blanket(x, users, guesses) for x in held]
+    return _largest(above, max(one.lower for one in above))
 
 
 def bracket(
@@ -84,19 +85,11 @@ def bracket(
             randomized response, the one with finite `eps0` of which nothing else is known.
         target: as in `bound`; None is the worst input.
 
-    Returns:
-        Bracket of the largest ``beta_n^k`` over datasets.
     """
     known, users, guesses = _checked(randomizer, users, guesses)
-    held = known.worst if target is None else (known.checked(target),)
-    above = _largest([known.blanket(x, users, guesses) for x in held])
+    held = _held(known, target)
     below = max(known.attained(x, users, guesses) for x in held)
-    return Bracket(
-        lower=below,
-        upper=above.upper,
-        ledger=above.ledger,
-        reduction=above.reduction,
-    )
+    return _largest([known.blanket(x, users, guesses) for x in held], below)
 
 
 def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None = None) -> float:
@@ -112,8 +105,7 @@ def sup_ratio(randomizer: LocalRandomizer, *, target: float | ArrayLike | None =
         M >= 1; inf for Gaussian noise, and where it is too large for a double.
     """
     known, _, _ = _checked(randomizer, 1, 1)
-    held = known.worst if target is None else (known.checked(target),)
-    return max(known.ratio(x) for x in held)
+    return max(known.ratio(x) for x in _held(known, target))
 
 
 def bound_among(
@@ -129,8 +121,6 @@ def bound_among(
         users: messages n, the target's included, if several users share a distribution; in [2,
             2^53], by default one more than the rows.
 
-    Returns:
-        Bracket of psi, a float: its upper end.
     """
     target = law(p=p)
     table = numbers(others=others)
@@ -157,17 +147,15 @@ def success_in_population(
     Then the decoys are independent with one distribution, and the value is exact, to round-off.
 
     Args:
-        randomizer: what every user applies, with finitely many inputs and messages.
         target: the target's input, or the distribution it is drawn from, shape (inputs,).
         others: the distribution of each other user's input, shape (inputs,).
     """
     validate.instance(FiniteRandomizer, randomizer=randomizer)  # type: ignore[type-abstract]
     users, guesses = checked_counts(users, guesses)
-    mixtures = (
-        checked_input(randomizer.inputs, target=target),
-        checked_input(randomizer.inputs, others=others),
+    held = checked_input(randomizer.inputs, target=target)
+    (own, other), _ = message_laws(
+        randomizer, held, checked_input(randomizer.inputs, others=others)
     )
-    (own, other), _ = message_laws(randomizer, mixtures)
     return layers(own, other).success(users, guesses)
 
 
@@ -183,8 +171,11 @@ def _checked(
     return targets(randomizer), *checked_counts(users, guesses)
 
 
-def _largest(brackets: list[Bracket]) -> Bracket:
-    """The bracket of the largest of some numbers, of which each has its bracket."""
+def _held(known: Targets[Any], target: object) -> tuple[Any, ...]:
+    return known.worst if target is None else (known.checked(target),)
+
+
+def _largest(brackets: list[Bracket], lower: float) -> Bracket:
+    """The bracket of the largest of some numbers, given its lower end."""
     worst = max(brackets, key=lambda one: one.upper)
-    lower = max(one.lower for one in brackets)
     return Bracket(lower=lower, upper=worst.upper, ledger=worst.ledger, reduction=worst.reduction)

@@ -41,18 +41,12 @@ from shuffle_accountant.randomizers.noise import laplace_tails, normal_blanket_t
 
 Tail = Callable[[Array], ArrayLike]
 
-
 # Least likelihood ratio: a narrower cell has no slope that is a double.
 _LEAST_RATIO = 1e-280
 
 
 def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -> Bracket:
-    """Bracket of the success probability of k guesses among n messages.
-
-    Args:
-        tails: distribution of the ratio of the target's distribution to the decoys'.
-        name: the reduction that the bracket names.
-    """
+    """Bracket, of that name, of the success probability of k guesses among n messages."""
     if guesses == users:
         return Bracket(lower=1.0, upper=1.0, reduction=name)
     width = np.diff(tails.ratios)
@@ -108,8 +102,6 @@ def success_from_ratio_law(
             should reach to the largest ratio, or to where ``P(w > t)`` does not count.
         error: relative error of the two functions' values, in [0, 1].
 
-    Returns:
-        Bracket of ``beta_n^k``; the upper end is its float.
     """
     users, guesses = checked_counts(users, guesses)
     error = validate.closed_unit(error=error)
@@ -160,9 +152,6 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Args:
         gap: distance D of the means in units of the scale, finite, >= 0.
-
-    Returns:
-        Bracket of the success probability.
     """
     gap = validate.finite_nonnegative(gap=gap)
     users, guesses = checked_counts(users, guesses)
@@ -170,10 +159,9 @@ def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
 
 def laplace_blanket(eps0: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
-    """Bound for Laplace noise on [0, 1]: the blanket is ``e^(-eps0/2)`` of the noise around 1/2.
+    """Psi, a bound whatever the other inputs, for Laplace noise on [0, 1].
 
-    Returns:
-        Bracket of psi, an upper bound of the success probability whatever the other inputs.
+    The blanket is ``e^(-eps0/2)`` of the noise around 1/2.
     """
     eps0 = validate.positive(eps0=eps0)
     gap = eps0 * abs(validate.closed_unit(target=target) - 0.5)
@@ -186,24 +174,17 @@ def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
 
     Args:
         gap: distance d of the means in standard deviations, finite, >= 0.
-
-    Returns:
-        Bracket of the success probability.
     """
     gap = validate.finite_nonnegative(gap=gap)
     users, guesses = checked_counts(users, guesses)
-    tails = normal_tails(gap, guesses / users)
-    return success_from_tails(tails, users, guesses, "gaussian pair")
+    return success_from_tails(normal_tails(gap, guesses / users), users, guesses, "gaussian pair")
 
 
 def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
-    """Bound for Gaussian noise on {0, 1}, or on [0, 1], whose blanket is the same.
+    """Psi, a bound whatever the other inputs, for Gaussian noise on {0, 1} or on [0, 1].
 
     Args:
         sigma: standard deviation of the noise, finite, > 0.
-
-    Returns:
-        Bracket of psi, an upper bound of the success probability whatever the other inputs.
     """
     sigma = validate.positive(sigma=sigma)
     lean = abs(validate.closed_unit(target=target) - 0.5)

@@ -9,6 +9,7 @@ ends of the total variation sandwich (V.B), Laplace noise (VI.1) and binary rand
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import lru_cache
 
 import numpy as np
@@ -47,11 +48,7 @@ def linear_density(*, users: int, guesses: int = 1) -> float:
 def zipf_honeywords(
     *, users: int, passwords: int, exponent: float = 0.7, guesses: int = 1
 ) -> float:
-    """Example IV.2, exactly: a password of rank r has chance ``~ r^-exponent``, decoys are uniform.
-
-    Args:
-        users: n, the password and its n - 1 honeywords, in [1, 2^53].
-    """
+    """Example IV.2, exactly: a password of rank r has chance ``~ r^-exponent``; uniform decoys."""
     users, guesses = checked_counts(users, guesses)
     return _zipf(*_checked_zipf(passwords, exponent)).success(users, guesses)
 
@@ -62,9 +59,6 @@ def zipf_limit(*, users: int, exponent: float = 0.7, guesses: int = 1) -> float:
     The paper's sum of Beta functions telescopes to
     ``Gamma(n) Gamma(k + 1 - a) / (Gamma(k) Gamma(n + 1 - a))``, a the exponent. The convergence to
     it is slow: a million passwords are still 3 % off for a = 0.7.
-
-    Args:
-        users: n, the password and its n - 1 honeywords, in [1, 2^53].
     """
     from scipy.special import poch
 
@@ -89,13 +83,9 @@ def honeywords_needed(level: float, *, passwords: int | None = None, exponent: f
 
     if chance(MOST_USERS) >= level:
         raise ValueError(f"level must be reached by 2^53 words, got {level!r}")
-    few, many = 1, 2  # the chance falls with n, from one
-    while chance(many) >= level:
-        few, many = many, min(2 * many, MOST_USERS)
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (few, middle) if chance(middle) < level else (middle, many)
-    return many
+    # the chance falls with n, from one
+    counts = range(1, MOST_USERS + 1)
+    return 1 + bisect_left(counts, True, key=lambda users: chance(users) < level)
 
 
 def upper_end_pair(share: float) -> Pair:
@@ -111,8 +101,7 @@ def upper_end_pair(share: float) -> Pair:
 def lower_end_pair(share: float) -> Pair:
     """Laws P and Q for which the advantage is nearly a n-th of the total variation (Section V.B).
 
-    ``P = (0, 1)``, ``Q = (p, 1 - p)``: the distance is p, the advantage
-    ``(p - p^n) / ((1 - p) n)``.
+    ``P = (0, 1)``, ``Q = (p, 1 - p)``: the distance is p, the advantage ``(p - p^n)/((1 - p) n)``.
     """
     share = validate.open_unit(share=share)
     return (0.0, 1.0), (share, 1.0 - share)

@@ -15,9 +15,13 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.leakage.arguments import two_laws
-from shuffle_accountant.leakage.reidentification.advantage import total_variation
 from shuffle_accountant.leakage.reidentification.bounds import sup_ratio
-from shuffle_accountant.leakage.reidentification.success import NEGLIGIBLE, checked_counts, layers
+from shuffle_accountant.leakage.reidentification.success import (
+    NEGLIGIBLE,
+    checked_counts,
+    layers,
+    total_variation,
+)
 from shuffle_accountant.numerics.binomial import log_pmf
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import LocalRandomizer
@@ -34,8 +38,7 @@ def theorem_1(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> fl
     from scipy.special import gammaln, xlogy
 
     users, guesses = checked_counts(users, guesses)
-    certain, ratio, mass = _ratio_law(p, q)
-    reached = np.minimum(np.cumsum(mass), 1.0)
+    certain, ratio, mass, reached = _ratio_law(p, q)
     beaten = np.maximum(1.0 - reached, 0.0)
     total = certain
     for above in range(guesses):
@@ -51,8 +54,7 @@ def theorem_2(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
     The difference cancels where the success probability is far below M/n.
     """
     users, _ = checked_counts(users, 1)
-    certain, ratio, mass = _ratio_law(p, q)
-    reached = np.minimum(np.cumsum(mass), 1.0)
+    certain, ratio, _, reached = _ratio_law(p, q)
     below = float(np.sum(np.diff(ratio) * reached[:-1] ** users))
     return certain + (float(ratio[-1]) - below) / users if ratio.size else certain
 
@@ -60,9 +62,8 @@ def theorem_2(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
 def theorem_4(p: ArrayLike, q: ArrayLike, *, users: int) -> float:
     """``f + (1/n) sum_t t (G(t)^n - G(t-)^n)``. Exact; the differences cancel for small masses."""
     users, _ = checked_counts(users, 1)
-    certain, ratio, mass = _ratio_law(p, q)
-    powers = np.minimum(np.cumsum(mass), 1.0) ** users
-    return certain + float(np.sum(ratio * np.diff(powers, prepend=0.0))) / users
+    certain, ratio, _, reached = _ratio_law(p, q)
+    return certain + float(np.sum(ratio * np.diff(reached**users, prepend=0.0))) / users
 
 
 def theorem_5(p: ArrayLike, q: ArrayLike, *, users: int) -> tuple[float, float]:
@@ -78,10 +79,8 @@ def theorem_5(p: ArrayLike, q: ArrayLike, *, users: int) -> tuple[float, float]:
 def theorem_7(p: ArrayLike, common: ArrayLike, *, gamma: float, users: int) -> float:
     """Psi as the mean of ``beta_(m+1)`` over m ~ Bin(n - 1, gamma): a sum of n terms.
 
-    Args:
-        common: the distribution that every user's is a mixture with, of the same messages.
-        gamma: its share, in [0, 1].
-        users: messages n, in [1, 10^6].
+    Every user's distribution is a mixture with the ``common`` one, whose share is gamma, in [0, 1];
+    users are at most 10^6.
     """
     target, shared = two_laws(p, common, "common")
     gamma = validate.closed_unit(gamma=gamma)
@@ -113,14 +112,14 @@ def theorem_10(
     return min(sup_ratio(randomizer, target=target) / users, 1.0)
 
 
-def _ratio_law(p: ArrayLike, q: ArrayLike) -> tuple[float, Array, Array]:
-    """P(Q = 0), the distinct finite ratios in rising order, and Q's mass of each."""
+def _ratio_law(p: ArrayLike, q: ArrayLike) -> tuple[float, Array, Array, Array]:
+    """P(Q = 0), the distinct finite ratios in rising order, Q's mass of each, and up to each."""
     target, decoys = two_laws(p, q)
     common = decoys > NEGLIGIBLE
     certain = math.fsum(target[~common].tolist())
     ratio, place = np.unique(target[common] / decoys[common], return_inverse=True)
     masses = np.asarray(np.bincount(place.ravel(), decoys[common]), dtype=np.float64)
-    return certain, ratio, masses
+    return certain, ratio, masses, np.minimum(np.cumsum(masses), 1.0)
 
 
 explain_calls(__name__)

@@ -1,13 +1,13 @@
 """Success probability of the best adversary at naming the target's message: two finite laws.
 
-The likelihood ratio of a finite message space, in layers, and the success probability it gives.
+And the advantage over blind guesses, with bounds of it by total variation.
 
 The shuffled word has the density ``(1/n) sum_i w(z_i)`` relative to n draws from the decoys'
 distribution Q, w = P/Q, and given the word position i is the target's with probability ``w(z_i) /
 sum_j w(z_j)``. So whoever names k positions is right with probability at most
 
     beta = f + (1/n) E[sum of the k largest of w(Y_1), …, w(Y_n)],    f = P(Q = 0),
-         = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `hits`,
+         = f + (1/n) int_0^inf m_k(n, Q(w > t)) dt,                   m_k: see `expected_hits`,
 
 by slicing each w into layers: ``w = int_0^inf 1{w > t} dt``. Over a finite message space the
 integrand is a step function, and the integral a sum of terms that are all positive. Ties need no
@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import MOST_USERS, law, numbers, two_laws
 from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum, product, roundings
 from shuffle_accountant.reductions.base import TargetAmongDecoys
@@ -36,14 +37,9 @@ _MOST_LISTED = 64
 
 
 def expected_hits(users: int, above: Array, guesses: int) -> Array:
-    """``E min(k, Bin(n, q))`` with relative accuracy, however small it is.
+    """``E min(k, Bin(n, q))``, 1 <= k <= n, of probabilities q in [0, 1] of any shape.
 
-    Args:
-        above: probabilities q in [0, 1], any shape.
-        guesses: k, in [1, n].
-
-    Returns:
-        Values in [0, k], relative error at most `hits_error`.
+    With relative accuracy, however small it is: the relative error is at most `hits_error`.
     """
     if guesses >= users:
         return np.asarray(users * above)
@@ -90,6 +86,9 @@ def _listed(users: int, above: Array, guesses: int) -> Array:
     return np.asarray(np.maximum(total, 0.0))
 
 
+# Relative error of sums of positive terms, each good to a few roundings.
+_ERROR = pairwise_sum(own=8)
+
 # Decoys' probability up to which it counts as zero: it takes 2^53 users to raise the success by one
 # part in 1e290, and the ratio stays a double.
 NEGLIGIBLE = 1e-306
@@ -109,17 +108,8 @@ class Layers:
     heights: Array
     above: Array
 
-    @property
-    def largest(self) -> float:
-        """The largest finite ratio M."""
-        return float(np.sum(self.heights))
-
     def success(self, users: int, guesses: int) -> float:
-        """Probability that the target is among the k positions of the best adversary.
-
-        Returns:
-            A probability, relative error at most `error`.
-        """
+        """Chance that the best adversary's k positions hold it, relative error at most `error`."""
         if guesses == users:
             return 1.0
         hits = expected_hits(users, self.above, guesses)
@@ -129,18 +119,14 @@ class Layers:
     def error(guesses: int) -> float:
         """Bound on the relative error of `success` for distributions that are doubles.
 
-        Ratios, sums of masses and a sum of positive terms, beside `hits_error`; the hits' relative
-        change is at most that of the mass above.
+        Ratios, sums of masses and a sum of positive terms; the hits' relative change is at most
+        that of the mass above.
         """
-        return product(pairwise_sum(own=8), hits_error(guesses))
+        return product(_ERROR, hits_error(guesses))
 
 
 def layers(p: Array, q: Array) -> Layers:
-    """Slice the likelihood ratio of two mass functions.
-
-    Args:
-        q: the decoys', same shape, of sum at most one.
-    """
+    """Slice the likelihood ratio of two mass functions; that of the decoys sums to one at most."""
     common = q > NEGLIGIBLE
     certain = math.fsum(p[~common].tolist())
     mass = q[common]
@@ -186,11 +172,9 @@ def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int 
 def success_among_decoys(decoys: TargetAmongDecoys, *, guesses: int = 1) -> float:
     """Success probability of the best adversary for a reduction's target, in its worse dataset.
 
-    Of a "blanket" this is an upper bound for the two inputs it was made of
-    (see `shuffle_accountant.leakage.reidentification.bound`).
-
     Args:
-        decoys: `ShuffleRound.target_among_decoys` of a finite randomizer.
+        decoys: `ShuffleRound.target_among_decoys` of a finite randomizer. Of a "blanket" the answer
+            is an upper bound for the two inputs it was made of.
     """
     validate.instance(TargetAmongDecoys, decoys=decoys)
     users, guesses = checked_counts(decoys.n, guesses)
@@ -205,13 +189,10 @@ def checked_counts(users: int, guesses: int) -> tuple[int, int]:
 
 
 def psi(p: ArrayLike, common: ArrayLike, *, users: int, guesses: int = 1) -> float:
-    """Success probability against a target among users who share a common part.
+    """Upper bound of the success probability among users who share a common part, to round-off.
 
     Args:
         common: masses mu that no other user's distribution is below, same shape, of sum at most 1.
-
-    Returns:
-        Upper bound of the success probability whatever the others' distributions, to round-off.
     """
     target = law(p=p)
     users, guesses = checked_counts(users, guesses)
@@ -233,11 +214,8 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
     Theorem 8 is the bound ``1 / (n gamma)`` of it, with ``gamma = e^-eps0``.
 
     Args:
-        gamma: share of each other user's distribution that is the target's, in [0, 1]; with 0, psi
-            is 1.
-
-    Returns:
-        Upper bound of the success probability, to round-off.
+        gamma: share of each other user's distribution that is the target's, in [0, 1]; psi of 0 is
+            1.
     """
     gamma = validate.closed_unit(gamma=gamma)
     users, guesses = checked_counts(users, guesses)
@@ -245,3 +223,92 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
         return 1.0
     hits = float(expected_hits(users, np.array([gamma]), guesses)[0])
     return min(hits / (users * gamma), 1.0)
+
+
+def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
+    """``Adv+ = beta_n^k(p, q) - k/n``, with relative accuracy for one guess.
+
+    The difference is not taken: ``n Adv+ = (n - k) f + int_0^inf (m_k(n, Q) - k Q)(w > t) dt``, and
+    for one guess the integrand is ``Q(w <= t) (1 - Q(w <= t)^(n-1))``. So distributions that agree
+    to ten digits still have an advantage with six.
+
+    Returns:
+        A number in [0, 1 - k/n]; for k > 1 guesses its error is up to some units in the last place
+        of k/n.
+    """
+    target, decoys = two_laws(p, q)
+    users, guesses = checked_counts(users, guesses)
+    certain, above_one, mass = _ratios_less_one(target, decoys)
+    order = np.argsort(above_one)
+    above_one, mass = above_one[order], mass[order]
+    steps = np.diff(above_one)  # below the least ratio all decoys are above, and nothing is gained
+    below = np.minimum(running_sum(mass)[:-1], 1.0)
+    above = np.minimum(running_sum(mass[::-1])[::-1][1:], 1.0)
+    if guesses == 1:
+        rest = np.log1p(-np.minimum(above, BELOW_ONE))
+        gain = -below * np.expm1((users - 1) * rest)
+    else:
+        gain = np.maximum(expected_hits(users, above, guesses) - guesses * above, 0.0)
+    return (1.0 - guesses / users) * certain + float(np.sum(steps * gain)) / users
+
+
+def multiplicative_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
+    """``Advx = (n/k) beta_n^k(p, q)``, in [1, n/k]: how many times better than blind guesses."""
+    return success_probability(p, q, users=users, guesses=guesses) * (users / guesses)
+
+
+def total_variation(p: ArrayLike, q: ArrayLike) -> float:
+    """Total variation distance ``(1/2) sum |p - q|``, in [0, 1]."""
+    one, other = two_laws(p, q)
+    return min(0.5 * math.fsum(np.abs(one - other).tolist()), 1.0)
+
+
+def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
+    """Bracket of the additive advantage of one guess, by total variation and two more numbers.
+
+    With D the total variation, f = P(Q = 0) and M the largest finite ratio, for n >= 2
+
+        max(D, (n - 1) f) / n <= Adv+ <= f + (M - 1)/n (1 - (1 - (D - f)/(M - 1))^n) <= D.
+
+    Below: the largest ratio has a mean of at least that of max(w_1, 1), by Jensen's inequality.
+    Above: the step before the last one in the proof of Theorem 5, which keeps M. The theorem's own
+    bounds are `published.theorem_5`. For n = 1 both ends are 0. The width is that of the theorem,
+    not of arithmetic.
+    """
+    target, decoys = two_laws(p, q)
+    users, _ = checked_counts(users, 1)
+    certain, above_one, mass = _ratios_less_one(target, decoys)
+    gained = math.fsum((above_one * mass)[above_one > 0.0].tolist())  # D - f
+    distance = certain + gained
+    largest = float(np.max(above_one, initial=0.0))  # M - 1
+    if users == 1 or distance == 0.0:
+        return Bracket(lower=0.0, upper=0.0, reduction="total variation")
+    upper = certain
+    if largest > 0.0:
+        share = min(gained / largest, 1.0)
+        upper += largest / users * float(expected_hits(users, np.array([share]), 1)[0])
+    lower = max(distance / users, (1.0 - 1.0 / users) * certain) * (1.0 - _ERROR)
+    lower, upper = in_order(lower, min(min(upper, distance) * (1.0 + _ERROR), 1.0))
+    ledger = ErrorLedger(round_off=min(2.0 * _ERROR * upper, upper - lower))
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction="total variation")
+
+
+def asymptote(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int = 1) -> float:
+    """``f + min(k M / n, 1 - f)``: upper bound and limit of the success probability.
+
+    M is the largest finite ratio and f = P(Q = 0). The difference to the success probability is
+    o(1/n) (Theorem 3), and for distributions over finitely many messages exponentially small: at
+    most ``(M/n) (1 - Q(w = M))^n`` for one guess.
+    """
+    target, decoys = two_laws(p, q)
+    users, guesses = checked_counts(users, guesses)
+    sliced = layers(target, decoys)
+    rest = min(guesses / users * float(np.sum(sliced.heights)), 1.0 - sliced.certain)
+    return min(sliced.certain + rest, 1.0)
+
+
+def _ratios_less_one(p: Array, q: Array) -> tuple[float, Array, Array]:
+    """P(Q = 0), and of the other messages ``w - 1``, without cancellation, and the decoys' mass."""
+    common = q > NEGLIGIBLE
+    certain = math.fsum(p[~common].tolist())
+    return certain, (p[common] - q[common]) / q[common], q[common]

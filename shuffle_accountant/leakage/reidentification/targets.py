@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -43,12 +42,7 @@ _MOST_BITS = 15
 
 @dataclass(frozen=True)
 class Input:
-    """A distribution of inputs.
-
-    Attributes:
-        values: the inputs that have a positive chance.
-        chances: their chances, of sum one.
-    """
+    """A distribution of inputs: those that have a positive chance, and the chances, of sum one."""
 
     values: tuple[int, ...]
     chances: tuple[float, ...]
@@ -72,14 +66,17 @@ def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
     return Input(tuple(held.tolist()), tuple(chances[held].tolist()))
 
 
-def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple[Array, Array]:
+def message_laws(randomizer: FiniteRandomizer, *inputs: Input) -> tuple[Array, Array]:
     """Distributions of the messages of users with the given inputs, and the blanket.
 
-    Returns:
-        ``(laws, blanket)``, shapes (len(inputs), messages) and (messages,). Messages are classes of
-        messages that these inputs and the blanket do not distinguish.
+    Shapes (len(inputs), messages) and (messages,). Messages are classes of messages that these
+    inputs and the blanket do not distinguish.
     """
-    held, chances = _mixtures(inputs)
+    held = tuple(dict.fromkeys(x for one in inputs for x in one.values))
+    place = {x: i for i, x in enumerate(held)}
+    chances = np.zeros((len(inputs), len(held)))
+    for row, one in zip(chances, inputs, strict=True):
+        row[[place[x] for x in one.values]] = one.chances
     mixture = randomizer.mixture
     if mixture is not None:  # every input that is held is a message, all others are one
         blanket = np.full(len(held) + 1, mixture.lie_probability)
@@ -94,28 +91,16 @@ def message_laws(randomizer: FiniteRandomizer, inputs: Sequence[Input]) -> tuple
     return chances @ classes[:-1], classes[-1]
 
 
-def _mixtures(inputs: Sequence[Input]) -> tuple[tuple[int, ...], Array]:
-    """The inputs that are held at all, and the chances of each, one row for each distribution."""
-    held = tuple(dict.fromkeys(x for one in inputs for x in one.values))
-    place = {x: i for i, x in enumerate(held)}
-    chances = np.zeros((len(inputs), len(held)))
-    for row, one in zip(chances, inputs, strict=True):
-        row[[place[x] for x in one.values]] = one.chances
-    return held, chances
-
-
 # What a randomizer computes of its parameters is good to a few units in the last place.
 _OWN_ERROR = pairwise_sum(own=8)
+
+_LARGEST_LOG = math.log(sys.float_info.max)
 
 T = TypeVar("T")
 
 
 class Targets(ABC, Generic[T]):
-    """The targets of one randomizer, by their inputs.
-
-    Attributes:
-        worst: targets of which one is the worst of all.
-    """
+    """The targets of one randomizer, by their inputs, of which one in ``worst`` is the worst."""
 
     worst: tuple[T, ...]
 
@@ -130,7 +115,7 @@ class Targets(ABC, Generic[T]):
     def ratio(self, target: T) -> float:
         """The largest ratio itself, inf where it is too large for a double."""
         log_ratio = self.log_ratio(target)
-        return math.exp(log_ratio) if log_ratio < math.log(sys.float_info.max) else math.inf
+        return math.exp(log_ratio) if log_ratio < _LARGEST_LOG else math.inf
 
     @abstractmethod
     def blanket(self, target: T, users: int, guesses: int) -> Bracket:
@@ -159,69 +144,64 @@ def clones_bracket(log_ratio: float, users: int, guesses: int) -> Bracket:
     return rounded(value, error, "clones")
 
 
-@dataclass(frozen=True)
 class _FiniteTargets(Targets[Input]):
-    randomizer: FiniteRandomizer
-
-    @property
-    def worst(self) -> tuple[Input, ...]:  # type: ignore[override]
-        """Every input looks like one of these: each is in a pair, and these pairs stand for all."""
-        inputs = {x for pair in self.randomizer.input_pairs() for x in pair}
-        return tuple(Input((x,), (1.0,)) for x in sorted(inputs))
+    def __init__(self, randomizer: FiniteRandomizer) -> None:
+        self._randomizer = randomizer
+        # every input looks like one of these: each is in a pair, and these pairs stand for all
+        inputs = {x for pair in randomizer.input_pairs() for x in pair}
+        self.worst = tuple(Input((x,), (1.0,)) for x in sorted(inputs))
 
     def checked(self, target: object) -> Input:
-        return checked_input(self.randomizer.inputs, target=target)  # type: ignore[arg-type]
+        return checked_input(self._randomizer.inputs, target=target)  # type: ignore[arg-type]
+
+    def _sent(self, target: Input) -> tuple[Array, Array]:
+        """Chances of the messages that the target sends, its own and the common ones."""
+        (own,), common = message_laws(self._randomizer, target)
+        return own[own > 0.0], common[own > 0.0]
 
     def log_ratio(self, target: Input) -> float:
-        (own,), common = message_laws(self.randomizer, (target,))
-        sent = own > 0.0
-        if np.any(common[sent] == 0.0):
+        own, common = self._sent(target)
+        if np.any(common == 0.0):
             return math.inf
-        return max(float(np.max(np.log(own[sent]) - np.log(common[sent]))), 0.0)
+        return max(float(np.max(np.log(own) - np.log(common))), 0.0)
 
     def ratio(self, target: Input) -> float:
-        if self.log_ratio(target) >= math.log(sys.float_info.max):
+        if self.log_ratio(target) >= _LARGEST_LOG:
             return math.inf
-        (own,), common = message_laws(self.randomizer, (target,))
-        sent = own > 0.0
-        return max(float(np.max(own[sent] / common[sent])), 1.0)
+        own, common = self._sent(target)
+        return max(float(np.max(own / common)), 1.0)
 
     def blanket(self, target: Input, users: int, guesses: int) -> Bracket:
-        (own,), common = message_laws(self.randomizer, (target,))
+        (own,), common = message_laws(self._randomizer, target)
         value = layers(own, common).success(users, guesses)
         return rounded(value, Layers.error(guesses) + _OWN_ERROR, "blanket")
 
     def attained(self, target: Input, users: int, guesses: int) -> float:
         best = guesses / users
-        for x in self.randomizer.others(target.values):
-            (own, other), _ = message_laws(self.randomizer, (target, Input((x,), (1.0,))))
+        for x in self._randomizer.others(target.values):
+            (own, other), _ = message_laws(self._randomizer, target, Input((x,), (1.0,)))
             best = max(best, layers(own, other).success(users, guesses))
         return best * (1.0 - Layers.error(guesses) - _OWN_ERROR)
 
 
-@dataclass(frozen=True)
 class _ContinuousTargets(Targets[float]):
-    randomizer: ContinuousRandomizer
-
-    @property
-    def worst(self) -> tuple[float, ...]:  # type: ignore[override]
-        return self.randomizer.worst_inputs
+    def __init__(self, randomizer: ContinuousRandomizer) -> None:
+        self._randomizer, self.worst = randomizer, randomizer.worst_inputs
 
     def checked(self, target: object) -> float:
-        return self.randomizer.checked_input(target=target)
+        return self._randomizer.checked_input(target=target)
 
     def log_ratio(self, target: float) -> float:
-        return self.randomizer.log_ratio(target)
+        return self._randomizer.log_ratio(target)
 
     def blanket(self, target: float, users: int, guesses: int) -> Bracket:
-        return success_from_tails(
-            self.randomizer.ratio_tails(target, None), users, guesses, "blanket"
-        )
+        tails = self._randomizer.ratio_tails(target, None)
+        return success_from_tails(tails, users, guesses, "blanket")
 
     def attained(self, target: float, users: int, guesses: int) -> float:
         """All others hold the input that is further away."""
         other = 0.0 if target >= 0.5 else 1.0
-        tails = self.randomizer.ratio_tails(target, other, unresolved=guesses / users)
+        tails = self._randomizer.ratio_tails(target, other, unresolved=guesses / users)
         return success_from_tails(tails, users, guesses, "one dataset").lower
 
 

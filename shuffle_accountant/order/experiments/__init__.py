@@ -6,11 +6,6 @@ and `distribution_error` train a model with scikit-learn (extra "learn"), import
 """
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.order.experiments.attack import (
-    AttackResult,
-    inference_attack,
-    nearest_users,
-)
 from shuffle_accountant.order.experiments.data import (
     AdultTable,
     Crescents,
@@ -19,10 +14,13 @@ from shuffle_accountant.order.experiments.data import (
     randomize,
     read_adult,
 )
-from shuffle_accountant.order.experiments.learning import (
+from shuffle_accountant.order.experiments.measures import (
+    AttackResult,
     distribution_error,
+    inference_attack,
     learnability,
     local_distributions,
+    nearest_users,
 )
 
 __all__ = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,11 +41,7 @@ class Crescents(NamedTuple):
 
 @renamed(n="users")
 def crescents(
-    users: int,
-    *,
-    noise: float = 0.1,
-    gap: float = 4.5,
-    rng: RandomSource = None,
+    users: int, *, noise: float = 0.1, gap: float = 4.5, rng: RandomSource = None
 ) -> Crescents:
     """Two clusters of two interleaved half-moons of two halves, as in Meehan et al., figure 1.
 
@@ -106,7 +103,9 @@ def read_adult(path: str | os.PathLike[str]) -> AdultTable:
         ]
     if not rows:
         raise ValueError(f"path must be a CSV file of the Adult table, got the empty {str(path)!r}")
-    header = _COLUMNS if _is_number(rows[0][0]) else [_plain(cell) for cell in rows.pop(0)]
+    header = _COLUMNS
+    if not _is_number(rows[0][0]):
+        header = [re.sub("[ _.]", "-", cell.lower()) for cell in rows.pop(0)]
     income = next((name for name in _INCOMES if name in header), "income")
     places = []
     for name in ("age", "marital-status", income):
@@ -122,10 +121,6 @@ def read_adult(path: str | os.PathLike[str]) -> AdultTable:
         np.array(marital, dtype=np.str_),
         np.array([_above(value) for value in earned], dtype=np.int64),
     )
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace(" ", "-").replace("_", "-").replace(".", "-")
 
 
 def _is_number(text: str) -> bool:
@@ -163,17 +158,9 @@ def grid_blocks(points: ArrayLike, *, width: float) -> Groups:
 
 @renamed(eps="eps0")
 def randomize(
-    values: ArrayLike,
-    *,
-    categories: int,
-    eps0: float,
-    rng: RandomSource = None,
+    values: ArrayLike, *, categories: int, eps0: float, rng: RandomSource = None
 ) -> IntArray:
-    """k-ary randomized response: every value, or now and then a uniformly random one.
-
-    Returns:
-        The reports, shape (n,).
-    """
+    """Reports by k-ary randomized response: each value, or now and then a uniformly random one."""
     categories = validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
     eps0 = validate.finite_nonnegative(eps0=eps0)
     response = RandomizedResponse(categories=categories, eps0=eps0)

@@ -1,13 +1,34 @@
-"""Measures of what an analyst can learn from shuffled values, by gradient boosting."""
+"""What an attacker and an analyst learn from shuffled values.
+
+The attacker guesses a user's value from those of the nearest users; the analyst boosts trees.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.order.arguments import IntArray, located, renamed, table, values_below
+from shuffle_accountant.order.arguments import (
+    IntArray,
+    RandomSource,
+    any_array,
+    located,
+    random_source,
+    renamed,
+    summed,
+    table,
+    values_below,
+)
+from shuffle_accountant.order.arguments import permutation as checked_permutation
+from shuffle_accountant.order.experiments.data import randomize
+from shuffle_accountant.order.leavers import share
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 
 MISSING = "learnability needs scikit-learn: pip install '.[learn]' in a clone"
@@ -18,6 +39,105 @@ _MOST_ENTRIES = 1 << 24
 
 # Folds of the cross-validation for Platt's calibration.
 _FOLDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttackResult:
+    """Success counts of the attack, by user.
+
+    Attributes:
+        successes: how many of the trials named the user's value, shape (n,).
+        trials: how many there were.
+        least: successes from which a user counts as vulnerable.
+    """
+
+    successes: IntArray
+    trials: int
+    least: int
+
+    @property
+    def vulnerable(self) -> NDArray[np.bool_]:
+        """Whether each user is vulnerable: at least ``least`` successes; shape (n,)."""
+        return self.successes >= self.least
+
+    @property
+    def rho(self) -> float:
+        """Share of the users who are vulnerable."""
+        return float(self.vulnerable.mean())
+
+    @property
+    def accuracy(self) -> float:
+        """Share of all guesses that were right."""
+        return float(self.successes.mean() / self.trials)
+
+
+@renamed(eps="eps0")
+def inference_attack(
+    values: ArrayLike,
+    neighbours: ArrayLike,
+    permutation: ArrayLike,
+    *,
+    categories: int,
+    eps0: float,
+    trials: int = 50,
+    threshold: float | Fraction | Decimal = 0.9,
+    rng: RandomSource = None,
+) -> AttackResult:
+    """Guess everyone's value by the majority of what was released for the people around them.
+
+    The attack of Meehan et al., section 5: the noise of randomized response is drawn anew in every
+    trial, the permutation is one and the same. Ties are broken at random.
+
+    An interruption from the keyboard ends the trials; the result is then of those that were done.
+
+    Args:
+        neighbours: for every user the slots that vote, shape (n, m), for example `nearest_users`.
+        permutation: of the shuffle: slot i releases the report of user ``permutation[i]``.
+        threshold: share of the trials from which on a user is vulnerable, in [0, 1].
+    """
+    categories = validate.integer(minimum=2, categories=categories)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    truth = values_below(categories, values=values)
+    order = checked_permutation(truth.size, permutation=permutation)
+    voters = any_array(neighbours=neighbours)
+    if voters.ndim != 2 or voters.shape[0] != truth.size or not voters.size:
+        raise ValueError(
+            f"neighbours must have shape ({truth.size}, m) with m >= 1, got {voters.shape}"
+        )
+    voters = values_below(truth.size, neighbours=voters.ravel()).reshape(voters.shape)
+    trials = validate.integer(minimum=1, maximum=10**9, trials=trials)
+    generator = random_source(rng)
+
+    def right() -> NDArray[np.bool_]:
+        reports = randomize(truth, categories=categories, eps0=eps0, rng=generator)
+        return np.equal(_majority(reports[order][voters], generator), truth)
+
+    successes, done = summed("attack", trials, right)
+    try:
+        least = math.ceil(share(threshold) * done)
+    except (TypeError, ValueError) as error:
+        raise type(error)(str(error).replace("eta", "threshold", 1)) from None
+    return AttackResult(successes=successes, trials=done, least=least)
+
+
+def nearest_users(points: ArrayLike, *, count: int = 25) -> IntArray:
+    """The users nearest to each user, themselves not counted: shape (n, count), nearest first."""
+    from scipy.spatial import cKDTree
+
+    places = located(points=points)
+    count = validate.integer(minimum=1, maximum=places.shape[0] - 1, count=count)
+    _, found = cKDTree(places).query(places, k=count + 1)
+    # among users in one place somebody else may come first, or all but oneself
+    own = found == np.arange(places.shape[0])[:, None]
+    own[~own.any(axis=1), -1] = True
+    return np.asarray(found[~own].reshape(places.shape[0], count), dtype=np.int64)
+
+
+def _majority(votes: IntArray, rng: np.random.Generator) -> IntArray:
+    """The most frequent value of each row; one of them at random if there are several."""
+    cast = np.unique(votes)  # there may be many more values than votes
+    counts = np.stack([(votes == value).sum(axis=1) for value in cast], axis=1)
+    return np.asarray(cast[np.argmax(counts + rng.random(counts.shape), axis=1)])
 
 
 def learnability(
@@ -118,11 +238,8 @@ def local_distributions(
 ) -> Array:
     """Distribution of the values within a radius of each point, that point included.
 
-    Args:
-        categories: number of values, >= 1; at most 2^24 numbers are returned.
-
     Returns:
-        Shape (n, categories); rows add up to 1.
+        Shape (n, categories), at most 2^24 numbers; rows add up to 1.
     """
     from scipy.spatial import cKDTree
 
@@ -138,8 +255,7 @@ def local_distributions(
     np.add.at(counts, (place, labels), 1.0)
     around = cKDTree(distinct).query_ball_point(distinct, radius)
     totals = np.stack([counts[near].sum(axis=0) for near in around])
-    found: Array = (totals / totals.sum(axis=1, keepdims=True))[place]
-    return found
+    return np.asarray((totals / totals.sum(axis=1, keepdims=True))[place])
 
 
 def _sample(points: ArrayLike, released: ArrayLike) -> tuple[Array, IntArray]:
