@@ -24,8 +24,7 @@ from shuffle_accountant.randomizers.count_laws import (
     NegativeBinomial,
     Poisson,
 )
-from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages
-from shuffle_accountant.rounds.messages import DummyMessages
+from shuffle_accountant.rounds.messages import AugmentedShuffle, DummyMessages, NoiseMessages
 from shuffle_accountant.rounds.protocol import Protocol
 
 # Largest privacy loss of one count that the search tries, nats.

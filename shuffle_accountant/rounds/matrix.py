@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.reductions.allocation import AllocationPair, allocation
+from shuffle_accountant.reductions.allocation import allocation
+from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.matrix import (
     LEAST_SIGMA,
     banded,
     bands_are_a_pair,
     tree_of_noise,
 )
-from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.rounds.base import Round, as_json, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
 __all__ = ["MatrixMechanism", "sqrt_coefficients"]
@@ -78,6 +78,7 @@ class MatrixMechanism(Round):
     """
 
     kind: ClassVar[str] = "matrix"
+    adjacency = Adjacency.ZERO_OUT
 
     coefficients: tuple[float, ...] | None
     tree: bool
@@ -118,27 +119,22 @@ class MatrixMechanism(Round):
                 f"noise_multiplier must be a number in [{_LEAST_NOISE}, {_MOST_NOISE:g}], "
                 f"got {noise!r}"
             )
-        values = {
-            "coefficients": column,
-            "tree": tree,
-            "noise_multiplier": noise,
-            "bins": bins,
-            "epochs": epochs,
-            "normalised": validate.flag(normalised=normalised),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        if _contribution(self) * LEAST_SIGMA > 1.0:
+        self._hold(
+            coefficients=column,
+            tree=tree,
+            noise_multiplier=noise,
+            bins=bins,
+            epochs=epochs,
+            normalised=validate.flag(normalised=normalised),
+        )
+        # norm of what a record contributes to all outputs, in deviations of the noise
+        squares = float(bins.bit_length()) if tree else math.fsum(c * c for c in self._scaled)
+        contribution = math.sqrt(squares * epochs) / noise
+        if contribution * LEAST_SIGMA > 1.0:
             raise ValueError(
-                "noise_multiplier must be at least "
-                f"{LEAST_SIGMA * noise * _contribution(self):.6g} for this encoder and number of "
-                f"epochs, got {noise!r}"
+                f"noise_multiplier must be at least {LEAST_SIGMA * noise * contribution:.6g} for "
+                f"this encoder and number of epochs, got {noise!r}"
             )
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Zero-out."""
-        return Adjacency.ZERO_OUT
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -168,14 +164,27 @@ class MatrixMechanism(Round):
             return "correlated noise, tree"
         return "correlated noise, bands" if len(self.coefficients) > 1 else "allocation"
 
-    def reduced(self) -> AllocationPair:
+    @property
+    def _scaled(self) -> tuple[float, ...]:
+        """The encoder's column as it is used: no longer than the bins of a single epoch."""
+        assert self.coefficients is not None
+        norm = math.hypot(*self.coefficients) if self.normalised else 1.0
+        return tuple(value / norm for value in self.coefficients[: self.bins])
+
+    @reduced_once
+    def reduced(self) -> Pair:
         """The dominating pair, of upper and of lower bounds."""
-        return _reduced(self)
+        if self.coefficients is None:
+            return tree_of_noise(self.noise_multiplier, self.bins, self.epochs)
+        if len(self.coefficients) == 1:
+            contribution = 1.0 if self.normalised else abs(self.coefficients[0])
+            step = GaussianMechanism(noise_multiplier=self.noise_multiplier / contribution)
+            return allocation(lambda side: step.ratio(self.epochs, side), self.bins, self.bins)
+        return banded(self._scaled, self.noise_multiplier, self.bins, self.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        column = None if self.coefficients is None else list(self.coefficients)
-        return {**super().to_dict(), "coefficients": column}
+        return {**super().to_dict(), "coefficients": as_json(self.coefficients)}
 
 
 def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
@@ -198,30 +207,3 @@ def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
             f"{validate.shown(coefficients)}"
         )
     return tuple(column)
-
-
-def _scaled(one: MatrixMechanism) -> tuple[float, ...]:
-    """The encoder's column as it is used: no longer than the bins of a single epoch."""
-    assert one.coefficients is not None
-    norm = math.hypot(*one.coefficients) if one.normalised else 1.0
-    return tuple(value / norm for value in one.coefficients[: one.bins])
-
-
-def _contribution(one: MatrixMechanism) -> float:
-    """Norm of what a record contributes to all outputs, in deviations of the noise."""
-    if one.coefficients is None:
-        squares = float(one.bins.bit_length())
-    else:
-        squares = math.fsum(value * value for value in _scaled(one))
-    return math.sqrt(squares * one.epochs) / one.noise_multiplier
-
-
-@lru_cache(maxsize=128)
-def _reduced(one: MatrixMechanism) -> AllocationPair:
-    if one.coefficients is None:
-        return tree_of_noise(one.noise_multiplier, one.bins, one.epochs)
-    if len(one.coefficients) == 1:
-        contribution = 1.0 if one.normalised else abs(one.coefficients[0])
-        step = GaussianMechanism(noise_multiplier=one.noise_multiplier / contribution)
-        return allocation(lambda side: step.ratio(one.epochs, side), one.bins, one.bins)
-    return banded(_scaled(one), one.noise_multiplier, one.bins, one.epochs)

@@ -32,6 +32,7 @@ from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
 from shuffle_accountant.numerics.rounding import Bound, over_root, quotient
 from shuffle_accountant.registry import Kinds, Stored
+from shuffle_accountant.rounds.base import as_json
 from shuffle_accountant.rounds.pld import PldRound
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "LaplaceMechanism",
     "Mechanism",
     "PureMechanism",
+    "mechanism_from_dict",
     "step_from_dict",
     "step_ratio",
     "zero_out_step",
@@ -127,18 +129,13 @@ class GaussianMechanism(Mechanism):
         """A call that makes an equal mechanism; runs of equal multipliers are written as such."""
         value = repr(self.noise_multiplier)
         if self.schedule is not None:
-            runs = [(one, len(list(group))) for one, group in groupby(self.schedule)]
-            shown = [f"[{one!r}] * {count}" for one, count in runs[:_SHOWN]]
-            if len(runs) > _SHOWN:
-                shown.append("...")
-            value = " + ".join(shown)
+            runs = [f"[{one!r}] * {len(list(same))}" for one, same in groupby(self.schedule)]
+            value = " + ".join(runs if len(runs) <= _SHOWN else [*runs[:_SHOWN], "..."])
         return f"GaussianMechanism(noise_multiplier={value})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal mechanism."""
-        one = self.schedule
-        value = self.noise_multiplier if one is None else list(one)
-        return {"kind": self.kind, "noise_multiplier": value}
+        return {"kind": self.kind, "noise_multiplier": as_json(self.noise_multiplier)}
 
 
 def _schedule(values: Sequence[float]) -> tuple[float, ...]:
@@ -242,23 +239,19 @@ def zero_out_step(
 
 @lru_cache(maxsize=128)
 def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> RatioSource:
-    """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
-
-    Args:
-        mechanism: the step.
-        passes: number of steps, >= 1.
-        side: side to which parameters are rounded; PESSIMISTIC to the one that reveals more.
-
-    Raises:
-        ValueError: ratios beyond the range of double precision.
-    """
+    """Distribution of the likelihood ratio of several steps, as `Mechanism.ratio`."""
     if isinstance(mechanism, Mechanism):
         return mechanism.ratio(passes, side)
     one = TableRatio(mechanism.loss.bounds)
     return one if passes == 1 else ProductRatio(one, passes)
 
 
+def mechanism_from_dict(state: Any) -> Mechanism:
+    """Rebuild a mechanism from its ``to_dict``."""
+    return Mechanism.kinds.of(state).from_dict(state)
+
+
 def step_from_dict(state: Any) -> Mechanism | PldRound:
     """Rebuild a step from its ``to_dict``."""
     is_pld = isinstance(state, dict) and state.get("kind") == "pld"
-    return PldRound.from_dict(state) if is_pld else Mechanism.kinds.of(state).from_dict(state)
+    return PldRound.from_dict(state) if is_pld else mechanism_from_dict(state)

@@ -24,8 +24,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, round_from_dict
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.plans import (
     KINDS,

@@ -28,7 +28,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.moments import epsilon_of
 from shuffle_accountant.calibration.calibrate import max_rounds
 from shuffle_accountant.rounds.base import Round, certified_at
-from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.rounds.protocol import round_from_dict
 from shuffle_accountant.training.paid_rounds import (
     epsilon_of_mu,
     gaussian_cost,

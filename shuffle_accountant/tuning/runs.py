@@ -8,7 +8,6 @@ given by s, with relative accuracy down to s = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import singledispatch
 
 import numpy as np
 
@@ -56,74 +55,46 @@ Runs = Geometric | Fixed | Poisson | Binomial | NegativeBinomial
 """Laws of the number of runs; the negative binomial is that of 1, 2, …, given at least one run."""
 
 
-@singledispatch
 def slope(runs: Runs, s: Array) -> Array:
     """``phi'(1 - s)``, for s in [0, 1]."""
-    raise TypeError(f"runs must be a distribution of the number of runs, got {runs!r:.80}")
+    match runs:
+        case Geometric():
+            p = 1.0 / runs.mean
+            found = p / (p + (1.0 - p) * s) ** 2
+        case Fixed():
+            found = runs.runs * (1.0 - s) ** (runs.runs - 1)
+        case Poisson():
+            found = runs.mean * np.exp(-runs.mean * s)
+        case Binomial():
+            found = runs.expectation * (1.0 - runs.probability * s) ** (runs.trials - 1)
+        case NegativeBinomial():
+            g, size = runs.probability, runs.size
+            found = size * (1.0 - g) / g / _whole(runs) * (1.0 + (1.0 - g) * s / g) ** (-size - 1.0)
+    return np.asarray(found)
 
 
-@slope.register
-def _(runs: Geometric, s: Array) -> Array:
-    p = 1.0 / runs.mean
-    return np.asarray(p / (p + (1.0 - p) * s) ** 2)
-
-
-@slope.register
-def _(runs: Fixed, s: Array) -> Array:
-    return np.asarray(runs.runs * (1.0 - s) ** (runs.runs - 1))
-
-
-@slope.register
-def _(runs: Poisson, s: Array) -> Array:
-    return np.asarray(runs.mean * np.exp(-runs.mean * s))
-
-
-@slope.register
-def _(runs: Binomial, s: Array) -> Array:
-    return np.asarray(runs.expectation * (1.0 - runs.probability * s) ** (runs.trials - 1))
-
-
-@slope.register
-def _(runs: NegativeBinomial, s: Array) -> Array:
-    g, size = runs.probability, runs.size
-    whole = -np.expm1(size * np.log(g))  # 1 - g^size
-    return np.asarray(size * (1.0 - g) / g / whole * (1.0 + (1.0 - g) * s / g) ** (-size - 1.0))
-
-
-@singledispatch
+@np.errstate(divide="ignore")
 def some_run(runs: Runs, s: Array) -> Array:
     """``phi(1) - phi(1 - s)``: the probability that a run is among those of probability s."""
-    raise TypeError(f"runs must be a distribution of the number of runs, got {runs!r:.80}")
+    match runs:
+        case Geometric():
+            p = 1.0 / runs.mean
+            found = s / (p + (1.0 - p) * s)
+        case Fixed():
+            found = -np.expm1(runs.runs * np.log1p(-s))
+        case Poisson():
+            found = -np.expm1(-runs.mean * s)
+        case Binomial():
+            found = -np.expm1(runs.trials * np.log1p(-runs.probability * s))
+        case NegativeBinomial():
+            g = runs.probability
+            found = -np.expm1(-runs.size * np.log1p((1.0 - g) * s / g)) / _whole(runs)
+    return np.asarray(found)
 
 
-@some_run.register
-def _(runs: Geometric, s: Array) -> Array:
-    p = 1.0 / runs.mean
-    return np.asarray(s / (p + (1.0 - p) * s))
-
-
-@some_run.register
-def _(runs: Fixed, s: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(runs.runs * np.log1p(-s)))
-
-
-@some_run.register
-def _(runs: Poisson, s: Array) -> Array:
-    return np.asarray(-np.expm1(-runs.mean * s))
-
-
-@some_run.register
-def _(runs: Binomial, s: Array) -> Array:
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(runs.trials * np.log1p(-runs.probability * s)))
-
-
-@some_run.register
-def _(runs: NegativeBinomial, s: Array) -> Array:
-    g, size = runs.probability, runs.size
-    whole = -np.expm1(size * np.log(g))
-    return np.asarray(-np.expm1(-size * np.log1p((1.0 - g) * s / g)) / whole)
+def _whole(runs: NegativeBinomial) -> float:
+    """Probability ``1 - g^size`` of a run at least."""
+    return float(-np.expm1(runs.size * np.log(runs.probability)))
 
 
 def expected(runs: Runs) -> float:
@@ -135,13 +106,15 @@ def chances(runs: Runs, counts: Array) -> Array:
     """Probability of more than each of these numbers of runs."""
     from scipy import stats
 
-    if isinstance(runs, Fixed):
-        return np.asarray(np.where(counts < runs.runs, 1.0, 0.0))
-    if isinstance(runs, Geometric):
-        return np.asarray((1.0 - 1.0 / runs.mean) ** counts)
-    if isinstance(runs, Poisson):
-        return np.asarray(stats.poisson.sf(counts, runs.mean))
-    if isinstance(runs, Binomial):
-        return np.asarray(stats.binom.sf(counts, runs.trials, runs.probability))
-    whole = -np.expm1(runs.size * np.log(runs.probability))
-    return np.asarray(stats.nbinom.sf(counts, runs.size, runs.probability) / whole)
+    match runs:
+        case Fixed():
+            found = np.where(counts < runs.runs, 1.0, 0.0)
+        case Geometric():
+            found = (1.0 - 1.0 / runs.mean) ** counts
+        case Poisson():
+            found = stats.poisson.sf(counts, runs.mean)
+        case Binomial():
+            found = stats.binom.sf(counts, runs.trials, runs.probability)
+        case NegativeBinomial():
+            found = stats.nbinom.sf(counts, runs.size, runs.probability) / _whole(runs)
+    return np.asarray(found)
