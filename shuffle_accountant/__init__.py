@@ -179,8 +179,7 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.pld import PldRound
     from shuffle_accountant.rounds.thresholds import SampleAndThreshold
     from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
-    from shuffle_accountant.tuning.best_run import selection
-    from shuffle_accountant.tuning.runs import Fixed, Geometric
+    from shuffle_accountant.tuning.best_run import Fixed, Geometric, selection
 
 __all__ = [
     "RAPPOR",
@@ -287,8 +286,8 @@ if not TYPE_CHECKING:
             "AugmentedShuffle": "rounds.messages",
             "Deployment": "deployment.description",
             "CyclicPoisson": "rounds.batches",
-            "Fixed": "tuning.runs",
-            "Geometric": "tuning.runs",
+            "Fixed": "tuning.best_run",
+            "Geometric": "tuning.best_run",
             "selection": "tuning.best_run",
             "FixedSizeSampled": "rounds.batches",
             "GaussianMechanism": "rounds.mechanisms",

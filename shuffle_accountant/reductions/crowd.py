@@ -68,7 +68,7 @@ def _loss(
         return BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, randomizer.eps0, honest))
     losses = []
     for pairs, chances in _candidates(every):
-        draws = _AmongDraws(pairs, randomizer.eps0, _honest(chances, colluding))
+        draws = _AmongDraws(pairs, _honest(chances, colluding))
         losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
     # each is a bound; the smallest spread is the best of them
     return min(losses, key=lambda loss: loss.deviation)
@@ -171,42 +171,31 @@ def _matrix(randomizer: LocalRandomizer) -> Array:
 
 @dataclass(frozen=True)
 class _AmongDraws:
-    """The target's pairs of inputs among a random number of draws of a law.
+    """The target's pairs of inputs among a random number of draws of a law, a `PartSource`."""
 
-    Attributes:
-        pairs: ordered pairs, closed under exchange.
-        eps0: the target's local privacy parameter, nats.
-        groups: the others, with their chances to be draws.
-    """
-
-    pairs: tuple[MessagePair, ...]
-    eps0: float
-    groups: tuple[Decoys, ...]
+    pairs: tuple[MessagePair, ...]  # ordered, closed under exchange
+    groups: tuple[Decoys, ...]  # the others, with their chances to be draws
 
     @property
     def largest(self) -> float:
-        """Upper bound of the finite losses, nats."""
         return max(pair.largest for pair in self.pairs)
 
     @property
     def deviation(self) -> float:
-        """Rough standard deviation at the expected number, nats."""
         users = 1 + math.floor(average(self.groups))
         return max(pair.deviation(users) for pair in self.pairs)
 
     @property
     def expected(self) -> float:
-        """Expected number of messages that the target's is among, its own included."""
         return 1.0 + average(self.groups)
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
-        """The mixture's parts, one for each block of numbers of draws: fewer hide less."""
         samples, missing = self.samples(side, effort)
         parts = (Part(one.weight, among_messages(self.pairs, one.users)) for one in samples)
         return tuple(parts), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
-        """The weights and users of `parts`, without their losses; the target takes part."""
+        """One for each block of numbers of draws, fewer of which hide less; the target is one."""
         moved = tuple(group.moved(side) for group in self.groups)
         law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
         resolution = max(effort.resolution, 1e-6)

@@ -62,11 +62,8 @@ from shuffle_accountant.losses.dealt.correlated import (
     rough_epsilon,
 )
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.reductions.base import Pair
-
-__all__ = ["LEAST_SIGMA", "banded", "bands_are_a_pair", "tree_of_noise"]
 
 # Candidates of g, relative to the variance, for chains above and below, and of theta.
 _COMMON = (0.45, 0.55, 0.65, 0.75, 0.82, 0.88, 0.94, 1.0, 1.1)

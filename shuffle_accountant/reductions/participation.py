@@ -79,7 +79,7 @@ def _letters(inner: DominatingPair, eps0: float) -> tuple[MessageSource, ...]:
 
 @dataclass(frozen=True)
 class _Takers:
-    """The sampled rounds, one for each block of numbers of users."""
+    """The sampled rounds, one for each block of numbers of users: a `PartSource`."""
 
     randomizer: LocalRandomizer
     trials: int
@@ -89,27 +89,24 @@ class _Takers:
 
     @property
     def largest(self) -> float:
-        """Largest loss, that of a user who takes part alone, nats."""
+        # that of a user who takes part alone
         return self._drawn(1).largest
 
     @property
     def deviation(self) -> float:
-        """Rough standard deviation of the loss at the expected number of users, nats."""
         users = max(round(self.expected), 1)
         return self._drawn(users, users / self.trials).deviation
 
     @property
     def expected(self) -> float:
-        """Expected number of users."""
         return self.trials * self.probability
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
-        """A part for nobody, and one or two for each block of numbers of users."""
         samples, missing = self.samples(side, effort)
         return tuple(self._part(one) for one in samples), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
-        """The weights, users and fractions of `parts`, without their losses."""
+        """A sample for nobody, and one or two for each block of numbers of users."""
         blocks, missing = self._blocks(side, effort)
         return tuple(one for block in blocks for one in self._ends(*block, side)), missing
 
@@ -119,7 +116,11 @@ class _Takers:
         """Mass, least, most and mean of blocks of numbers of users, and what is in none."""
         every = Decoys(self.trials, self.probability, 1.0 - self.probability)
         law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
-        width = _width(effort)
+        width = min(
+            max(1.3 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH)
+        )
+        if effort.rounds > 1.0:  # as close as what is asked for
+            width = max(0.5 * effort.resolution, _LEAST_WIDTH)
         starts = np.arange(law.low.size)
         if starts.size > _ALL_PARTS:
             starts = starts_of(law, width, _SHARE, spare=1.0)
@@ -169,7 +170,6 @@ class _Takers:
         return Sample(weight, users, fraction)
 
     def _part(self, sample: Sample) -> Part:
-        """A sample with its loss."""
         drawn = self._drawn(sample.users, sample.fraction) if sample.users else None
         return Part(sample.weight, drawn)
 
@@ -177,10 +177,3 @@ class _Takers:
         """The loss of a round of this many users, a fraction of all."""
         inner = reduce(self.randomizer, users, users, self.reduction, self.variant).loss
         return SubsampledLoss(inner, fraction) if fraction < 1.0 else inner
-
-
-def _width(effort: Effort) -> float:
-    """Relative width of the likeliest blocks."""
-    if effort.rounds > 1.0:  # as close as what is asked for
-        return max(0.5 * effort.resolution, _LEAST_WIDTH)
-    return min(max(1.3 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH))

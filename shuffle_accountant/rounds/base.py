@@ -301,16 +301,29 @@ def certified(
         width = _CLASS_REFINED * width if width > _CLASS_FINEST * goal else 0.0
     if len(rounds) == 1 and (other := rounds[0][0].other_end(rounds[0][1], query)) is not None:
         answer = answer.at_most(other)
-    found = Bracket(
-        lower=answer.lower,
-        upper=answer.upper,
-        ledger=answer.ledger,
-        reduction=theorems(parts.above),
+    regroup = partial(answered, tuple(rounds), query, tolerance, memory_limit)
+    ends, name = (answer.lower, answer.upper, answer.ledger), theorems(parts.above)
+    return _bracket(rounds, ends, name, regroup=regroup), answer.cause
+
+
+def _bracket(
+    rounds: Counted,
+    ends: tuple[float, float, ErrorLedger | None],
+    name: str,
+    *further: str,
+    regroup: Callable[..., Bracket] | None = None,
+) -> Bracket:
+    """A bracket about rounds, with further conditions."""
+    lower, upper, ledger = ends
+    return Bracket(
+        lower=lower,
+        upper=upper,
+        ledger=ledger,
+        reduction=name,
         adjacency=rounds[0][0].adjacency if rounds else None,
-        conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
-        regroup=partial(answered, tuple(rounds), query, tolerance, memory_limit),
+        conditions=partial(conditions_of, tuple(one for one, _ in rounds), *further),
+        regroup=regroup,
     )
-    return found, answer.cause
 
 
 def certified_at(
@@ -375,15 +388,7 @@ def _of_group(
         upper = raised(group * largest, roundings(2))
     if upper == math.inf:
         cause = "the range of double precision"
-    found = Bracket(
-        lower=min(lower, upper),
-        upper=upper,
-        ledger=ledger,
-        reduction=name,
-        adjacency=alone.adjacency,
-        conditions=partial(conditions_of, tuple(one for one, _ in rounds), _GROUPS),
-    )
-    return found, cause
+    return _bracket(rounds, (min(lower, upper), upper, ledger), name, _GROUPS), cause
 
 
 def _drawn_once(
@@ -429,15 +434,10 @@ def _drawn_once(
     else:
         low, high = _crossing(delta, query.delta, tolerance)
     first = certified(above[0], query, max(tolerance, 1.0), memory_limit)[0]
-    found = Bracket(
-        lower=min(low, high),
-        upper=high,
-        ledger=ErrorLedger(discretisation=high - min(low, high), method="grid"),
-        reduction=f"{first.reduction}, exposure",
-        adjacency=first.adjacency,
-        conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
-    )
-    return found, "discretisation" if high - low > tolerance * max(high, 1e-300) else None
+    ledger = ErrorLedger(discretisation=high - min(low, high), method="grid")
+    ends, name = (min(low, high), high, ledger), f"{first.reduction}, exposure"
+    wide = high - low > tolerance * max(high, 1e-300)
+    return _bracket(rounds, ends, name), "discretisation" if wide else None
 
 
 def _crossing(

@@ -5,27 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.reductions.allocation import allocation
 from shuffle_accountant.reductions.base import Pair
-from shuffle_accountant.reductions.matrix import (
-    LEAST_SIGMA,
-    banded,
-    bands_are_a_pair,
-    tree_of_noise,
-)
+from shuffle_accountant.reductions.matrix import banded, bands_are_a_pair, tree_of_noise
 from shuffle_accountant.rounds.base import Round, as_json, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
 __all__ = ["MatrixMechanism", "sqrt_coefficients"]
 
 MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
-_LEAST_NOISE, _MOST_NOISE = LEAST_SIGMA, 1e6
+_MOST_NOISE = 1e6
 _WIDE = (
     "correlated noise: the covariance is bounded from both sides by simpler ones, those of chains "
     "over the bins"
@@ -41,10 +38,7 @@ def sqrt_coefficients(*, bands: int) -> tuple[float, ...]:
         bands: how many, in 1 … 200.
     """
     bands = validate.integer(minimum=1, maximum=MOST_BANDS, bands=bands)
-    found = [1.0]
-    for k in range(1, bands):
-        found.append(found[-1] * (2 * k - 1) / (2 * k))
-    return tuple(found)
+    return tuple(accumulate(range(1, bands), lambda c, k: c * (2 * k - 1) / (2 * k), initial=1.0))
 
 
 @dataclass(frozen=True, init=False)
@@ -114,9 +108,9 @@ class MatrixMechanism(Round):
                 f"bins={bins} and {len(column)} coefficients"
             )
         noise = validate.noise_multiplier(noise_multiplier=noise_multiplier)
-        if not _LEAST_NOISE <= noise <= _MOST_NOISE:
+        if not LEAST_SIGMA <= noise <= _MOST_NOISE:
             raise ValueError(
-                f"noise_multiplier must be a number in [{_LEAST_NOISE}, {_MOST_NOISE:g}], "
+                f"noise_multiplier must be a number in [{LEAST_SIGMA}, {_MOST_NOISE:g}], "
                 f"got {noise!r}"
             )
         self._hold(

@@ -100,10 +100,20 @@ class GaussianMechanism(Mechanism):
 
     def __init__(self, *, noise_multiplier: float | Sequence[float]) -> None:
         value: float | tuple[float, ...]
-        if isinstance(noise_multiplier, list | tuple | np.ndarray):
-            value = _schedule(noise_multiplier)
-        else:
+        if not isinstance(noise_multiplier, list | tuple | np.ndarray):
             value = validate.noise_multiplier(noise_multiplier=noise_multiplier)
+        elif not 1 <= len(noise_multiplier) <= MOST_MULTIPLIERS:
+            raise ValueError(
+                f"noise_multiplier must be one number, or 1 to {MOST_MULTIPLIERS:,}, got "
+                f"{len(noise_multiplier)}"
+            )
+        else:
+            value = tuple(validate.noise_multiplier(noise_multiplier=x) for x in noise_multiplier)
+            if min(value) < LEAST_SIGMA:
+                raise ValueError(
+                    f"noise_multiplier of single steps must be at least {LEAST_SIGMA}, got "
+                    f"{min(value)!r}"
+                )
         object.__setattr__(self, "noise_multiplier", value)
 
     @property
@@ -136,20 +146,6 @@ class GaussianMechanism(Mechanism):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal mechanism."""
         return {"kind": self.kind, "noise_multiplier": as_json(self.noise_multiplier)}
-
-
-def _schedule(values: Sequence[float]) -> tuple[float, ...]:
-    """One noise multiplier for each step, checked."""
-    if not 1 <= len(values) <= MOST_MULTIPLIERS:
-        raise ValueError(
-            f"noise_multiplier must be one number, or 1 to {MOST_MULTIPLIERS:,}, got {len(values)}"
-        )
-    checked = tuple(validate.noise_multiplier(noise_multiplier=value) for value in values)
-    if min(checked) < LEAST_SIGMA:
-        raise ValueError(
-            f"noise_multiplier of single steps must be at least {LEAST_SIGMA}, got {min(checked)!r}"
-        )
-    return checked
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,14 +209,13 @@ class PureMechanism(Mechanism):
         return TwoValuedRatio(self.epsilon, passes)
 
 
-def zero_out_step(
-    mechanism: Mechanism | PldRound, *, scheduled: bool = False
-) -> Mechanism | PldRound:
+Step = Mechanism | PldRound
+
+
+def zero_out_step(mechanism: Step, *, scheduled: bool = False) -> Step:
     """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out.
 
-    Args:
-        mechanism: to be checked.
-        scheduled: whether Gaussian steps may each have a noise multiplier of their own.
+    If ``scheduled``, Gaussian steps may each have a noise multiplier of their own.
     """
     if not isinstance(mechanism, Mechanism | PldRound):
         raise TypeError(
@@ -238,7 +233,7 @@ def zero_out_step(
 
 
 @lru_cache(maxsize=128)
-def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> RatioSource:
+def step_ratio(mechanism: Step, passes: int, side: Bound) -> RatioSource:
     """Distribution of the likelihood ratio of several steps, as `Mechanism.ratio`."""
     if isinstance(mechanism, Mechanism):
         return mechanism.ratio(passes, side)
@@ -251,7 +246,7 @@ def mechanism_from_dict(state: Any) -> Mechanism:
     return Mechanism.kinds.of(state).from_dict(state)
 
 
-def step_from_dict(state: Any) -> Mechanism | PldRound:
+def step_from_dict(state: Any) -> Step:
     """Rebuild a step from its ``to_dict``."""
     is_pld = isinstance(state, dict) and state.get("kind") == "pld"
     return PldRound.from_dict(state) if is_pld else mechanism_from_dict(state)

@@ -9,6 +9,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -178,9 +179,8 @@ class DummyMessages(Tallying, RoundOfParts):
         return self.kept + self.categories * self.dummies.expectation / users
 
     def _errors(self, shares: Array, users: int) -> Array:
-        kept = self.kept
-        lost = shares * users * (kept * (1.0 - kept))
-        return np.asarray(np.sqrt(self.dummies.variance + lost) / (kept * users))
+        lost = shares * users * (self.kept * (1.0 - self.kept))
+        return np.asarray(np.sqrt(self.dummies.variance + lost) / (self.kept * users))
 
     def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
         named = category_values(messages, self.categories, name="messages")
@@ -205,6 +205,8 @@ class AugmentedShuffle(DummyMessages):
 
     kind: ClassVar[str] = "augmented-shuffle"
     name: ClassVar[str] = "augmented shuffle"
+    kept = property(attrgetter("keep"))
+    hiding = property(attrgetter("dummies"))  # the shuffler is trusted with all of them
     conditions = needed(
         "augmented shuffle",
         "The shuffler keeps each message with the probability stated, independently, adds "
@@ -220,18 +222,10 @@ class AugmentedShuffle(DummyMessages):
         self._hold(
             keep=_share(keep=self.keep),
             dummies=_checked_dummies(self.dummies),
-            categories=_checked_categories(self.categories),
+            categories=validate.integer(
+                minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
+            ),
         )
-
-    @property
-    def kept(self) -> float:
-        """The probability that a user's message is kept."""
-        return self.keep
-
-    @property
-    def hiding(self) -> CountLaw:
-        """All dummies: the shuffler is trusted with them."""
-        return self.dummies
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,7 +278,12 @@ class NoiseMessages(DummyMessages):
                 f"Binomial), got {type(law).__name__}"
             )
         honest = _share(honest=self.honest)
-        self._hold(categories=_checked_categories(self.categories), honest=honest)
+        self._hold(
+            categories=validate.integer(
+                minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
+            ),
+            honest=honest,
+        )
 
     @property
     def hiding(self) -> CountLaw:
@@ -298,10 +297,6 @@ def _checked_dummies(dummies: CountLaw) -> CountLaw:
     if isinstance(law, Binomial) and law.probability == 1.0:
         raise ValueError(f"dummies must be of a number that is random, got {law!r}")
     return law
-
-
-def _checked_categories(categories: int) -> int:
-    return validate.integer(minimum=1, maximum=MOST_CATEGORIES, categories=categories)
 
 
 def _share(**named: float) -> float:

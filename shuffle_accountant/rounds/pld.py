@@ -17,6 +17,8 @@ from shuffle_accountant.rounds.base import Round, adjacency_named, needed
 
 __all__ = ["PldRound", "PldTable"]
 
+# Tables that are not written where they equal another one, with that one.
+_DEFAULTS = {"add": "remove", "optimistic_remove": "remove", "optimistic_add": "add"}
 # Probabilities down to minus this are set to 0: round-off of the Fourier transforms behind a table.
 _NOISE = 1e-9
 # Amount by which an optimistic delta may exceed the pessimistic one (the rounding of two libraries
@@ -147,35 +149,27 @@ class PldRound(Round):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         forward, backward = self.loss.bounds, self.loss.backward
-        tables = {
-            "remove": (forward.upper, None),
-            "add": (backward.upper, forward.upper),
-            "optimistic_remove": (forward.lower, forward.upper),
-            "optimistic_add": (backward.lower, backward.upper),
-        }
+        tables = {"remove": forward.upper, "add": backward.upper}
+        tables |= {"optimistic_remove": forward.lower, "optimistic_add": backward.lower}
         state: dict[str, Any] = {"kind": self.kind, "adjacency": self.adjacency.value}
-        for name, (table, default) in tables.items():
-            state[name] = None if table == default else table.to_dict()
+        for name, table in tables.items():
+            same = name in _DEFAULTS and table == tables[_DEFAULTS[name]]
+            state[name] = None if same else table.to_dict()
         return state
 
     @classmethod
     def from_dict(cls, state: Any) -> PldRound:
         """Inverse of `to_dict`."""
-        wanted = {"kind", "adjacency", "remove", "add", "optimistic_remove", "optimistic_add"}
+        wanted = {"kind", "adjacency", "remove", *_DEFAULTS}
         if isinstance(state, dict):
             # schema 1 knew one adjacency only
             state = {"adjacency": Adjacency.REPLACE_ONE.value, **state}
         state = validate.fields(wanted, kind=cls.kind, round=state)
-        remove = _table("remove", state["remove"])
-        add = remove if state["add"] is None else _table("add", state["add"])
-        below, other = (
-            table if state[name] is None else _table(name, state[name])
-            for name, table in (("optimistic_remove", remove), ("optimistic_add", add))
-        )
-        adjacency = adjacency_named(state["adjacency"])
-        return cls.from_tables(
-            remove, add, optimistic_remove=below, optimistic_add=other, adjacency=adjacency
-        )
+        tables = {"remove": _table("remove", state["remove"])}
+        for name, default in _DEFAULTS.items():
+            held = state[name]
+            tables[name] = tables[default] if held is None else _table(name, held)
+        return cls.from_tables(**tables, adjacency=adjacency_named(state["adjacency"]))
 
 
 def _require_below(below: PldTable, above: PldTable, name: str, other: str) -> None:

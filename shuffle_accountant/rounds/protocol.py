@@ -123,10 +123,6 @@ def _capped(rounds: Sequence[tuple[Round, int]], most: int) -> list[tuple[Round,
     must dominate the next, so that the costliest dominate all choices: shuffled rounds with fewer
     users, or with a larger eps0 of any randomizer, cost more.
 
-    Args:
-        rounds: distinct rounds with their counts.
-        most: number of rounds that a user takes part in at most, >= 1.
-
     Raises:
         ValueError: rounds whose order is not known.
     """
@@ -321,12 +317,7 @@ Rounds: TypeAlias = Round | Protocol | Sequence[tuple[Round, int]]
 
 
 def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
-    """The protocol that a round, a protocol or a list of pairs (round, count) stands for.
-
-    Args:
-        value: what was given.
-        name: of the argument, for messages.
-    """
+    """The protocol that a round, a protocol or a list of pairs (round, count) stands for."""
     if isinstance(value, Protocol):
         return value
     if isinstance(value, Round):
@@ -372,9 +363,8 @@ def trade_off_of(
 
     Args:
         protocol: the rounds.
-        rates: false positive rates, in [0, 1], shape (m,).
-        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, to aim
-            for, > 0.
+        rates: in [0, 1], shape (m,).
+        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, > 0.
         memory_limit: bytes.
 
     Returns:

@@ -21,6 +21,7 @@ from shuffle_accountant.randomizers.base import (
 )
 from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
+from shuffle_accountant.reductions import leaks
 from shuffle_accountant.reductions.base import (
     DensitiesAmongDecoys,
     Reduction,
@@ -33,12 +34,6 @@ from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theo
 from shuffle_accountant.reductions.clones import VARIANTS
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
-from shuffle_accountant.reductions.leaks import (
-    among_weighted,
-    exposed,
-    fewest_hidden,
-    in_batches,
-)
 from shuffle_accountant.reductions.participation import participation
 from shuffle_accountant.rounds.base import Drawn, Round, as_json, needed, reduced_once
 from shuffle_accountant.rounds.shuffler import Shuffler
@@ -88,13 +83,7 @@ class ShuffleFamily:
 
 @lru_cache(maxsize=1 << 14)
 def family_of(randomizer: LocalRandomizer, reduction: str, sampled: bool) -> ShuffleFamily | None:
-    """The family of a round; None where the theorem has not one number of i.i.d. decoys.
-
-    Args:
-        randomizer: randomizer that every user applies.
-        reduction: theorem, as given to the round.
-        sampled: whether users are drawn from a population.
-    """
+    """The family of a round; None where the theorem has not one number of i.i.d. decoys."""
     if reduction == "auto":
         reduction = "blanket" if isinstance(randomizer, ConcreteRandomizer) else "clones"
     decoys = reduction in ("clones", "blanket") and randomizer.noisy_vectors is None
@@ -365,7 +354,7 @@ class ShuffleRound(Round):
             return ()
         fewest, caught = self._honest, leak.exposure
         if leak.everyone:
-            fewest, caught = fewest_hidden(fewest, caught)
+            fewest, caught = leaks.fewest_hidden(fewest, caught)
         alone, slack = self._of_users(1), roundings(4)
         return (
             Drawn(
@@ -423,12 +412,12 @@ class ShuffleRound(Round):
             return self._of_users(users).reduced()
 
         if leak.weights is not None:
-            return among_weighted(inner, self._honest, leak.weights, self.colluding)
+            return leaks.among_weighted(inner, self._honest, leak.weights, self.colluding)
         if leak.batches is not None:
-            return in_batches(inner, leak.batches, self.colluding, leak.random_batches)
+            return leaks.in_batches(inner, leak.batches, self.colluding, leak.random_batches)
         if leak.minimum_batch is not None:
-            return in_batches(inner, (leak.minimum_batch,), self.colluding, random=False)
-        return exposed(inner, self._honest, leak.exposure, leak.everyone)
+            return leaks.in_batches(inner, (leak.minimum_batch,), self.colluding, random=False)
+        return leaks.exposed(inner, self._honest, leak.exposure, leak.everyone)
 
     def in_blocks(self, group: int) -> ShuffleRound | None:
         """The round of ``group`` messages a user (of each message) among as many fewer users."""
@@ -611,18 +600,16 @@ def _others_from_list(state: Any) -> dict[LocalRandomizer, Any]:
 
 def _check_crowd(one: ShuffleRound) -> None:
     """Raise ValueError for combinations of users that no theorem covers."""
-    sizes = [one.users.trials if isinstance(one.users, Binomial) else one.population or one.users]
-    total = sum(sizes) + sum(count for _, count in one.others)
-    if one.colluding >= total:
+    if one.colluding >= one.people:
         raise ValueError(
-            f"colluding must be fewer than all {total} users, the target's own not being among "
-            f"them, got {validate.shown(one.colluding)}"
+            f"colluding must be fewer than all {one.people} users, the target's own not being "
+            f"among them, got {validate.shown(one.colluding)}"
         )
-    if total > 2**53:
-        raise ValueError(f"users and others must be at most 2^53 together, got {total}")
+    if one.people > 2**53:
+        raise ValueError(f"users and others must be at most 2^53 together, got {one.people}")
     if isinstance(one.users, Binomial) and one.reduction == "example":
         raise ValueError(
-            "reduction='example' needs a fixed number of users, got users=" + repr(one.users)
+            f"reduction='example' needs a fixed number of users, got users={one.users!r}"
         )
     if one.colluding and one.population is not None and one.reduction == "example":
         raise ValueError(f"colluding must be 0 with reduction='example', got {one.colluding}")
@@ -698,11 +685,10 @@ def _check_shuffler(one: ShuffleRound) -> None:
         raise ValueError(f"shuffler must be None with {one.reduction!r}, got {leak!r:.80}")
     if leak.persistent and not leak.exposure:
         raise ValueError(f"exposure must be > 0 for a persistent shuffler, got {leak.exposure}")
-    sizes = {
-        "weights": leak.weights and len(leak.weights),
-        "batches": leak.batches and sum(leak.batches),
-    }
-    for name, held in sizes.items():
+    for name, held in (
+        ("weights", leak.weights and len(leak.weights)),
+        ("batches", leak.batches and sum(leak.batches)),
+    ):
         if held is not None and held != one.users:
             raise ValueError(f"{name} must be for {one.users} users, got {held}")
     if leak.minimum_batch is not None and leak.minimum_batch > one.users:  # type: ignore[operator]

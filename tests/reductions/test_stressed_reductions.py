@@ -158,7 +158,7 @@ def test_numbers_of_draws(tail: float, resolution: float, side: Bound) -> None:
         np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), np.full(3, 1 / 3)
     )
     groups = Decoys(12, 0.25, 0.75), Decoys(5, 0.5, 0.5)
-    source = _AmongDraws((target,), 1.0, groups)
+    source = _AmongDraws((target,), groups)
     found, missing = source.parts(side, Effort(tail, resolution))
     one, other = binomial(12, Fraction(1, 4)), binomial(5, Fraction(1, 2))
     truth = [
