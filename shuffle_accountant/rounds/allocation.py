@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -105,8 +105,22 @@ class RandomAllocation(RoundOfParts):
         records = validate.integer(
             minimum=1, maximum=MOST_RECORDS, records_per_user=self.records_per_user
         )
-        if records > 1:
-            _check_records(mechanism, records, together, (selected, released, passes))
+        if records > 1 and (selected, released, passes) != (1, None, 1):
+            raise ValueError(
+                "records_per_user must be 1 with selected, released or passes, got "
+                f"records_per_user={records}"
+            )
+        joint = GaussianMechanism | LaplaceMechanism if together else GaussianMechanism
+        if records > 1 and not isinstance(mechanism, joint):
+            raise ValueError(
+                "records_per_user must be 1 but for a GaussianMechanism, or a LaplaceMechanism "
+                f"with together=True, got {records} with {mechanism!r:.80}"
+            )
+        if records > MOST_PATTERNS and not together:
+            raise ValueError(
+                f"records_per_user must be at most {MOST_PATTERNS} with together=False, got "
+                f"{records}"
+            )
         self._hold(
             steps=steps,
             selected=selected,
@@ -115,11 +129,26 @@ class RandomAllocation(RoundOfParts):
             records_per_user=records,
             together=together and records > 1,  # equal rounds are to be equal values
         )
-        if (schedule := self._schedule) is None:
+        if self._schedule is None:
             # refuses what is out of range now rather than later
             step_ratio(mechanism, passes, Bound.PESSIMISTIC)
-        else:
-            _check_schedule(schedule, self)
+            return
+        count, least = len(self._schedule), min(self._schedule) / math.sqrt(passes)
+        if least < LEAST_SIGMA:
+            raise ValueError(
+                f"noise_multiplier of single steps over the root of passes={passes} must be at "
+                f"least {LEAST_SIGMA}, got {least!r}"
+            )
+        if count != steps:
+            raise ValueError(
+                f"noise_multiplier must be one number, or one for each of the steps={steps}, got "
+                f"{count}"
+            )
+        if selected > 1 or records > 1:
+            raise ValueError(
+                "noise_multiplier must be one number with selected or records_per_user above 1, "
+                f"got {count}"
+            )
 
     @property
     def _schedule(self) -> tuple[float, ...] | None:
@@ -161,47 +190,6 @@ class RandomAllocation(RoundOfParts):
         if self.selected > 1:
             return allocation_in_blocks(ratio, self.steps, self.selected)
         return allocation(ratio, self.steps, self.released or self.steps)
-
-
-def _check_schedule(schedule: tuple[float, ...], one: RandomAllocation) -> None:
-    """Raise ValueError unless these noise multipliers, one for each step, fit the epoch."""
-    count, least = len(schedule), min(schedule) / math.sqrt(one.passes)
-    if least < LEAST_SIGMA:
-        raise ValueError(
-            f"noise_multiplier of single steps over the root of passes={one.passes} must be at "
-            f"least {LEAST_SIGMA}, got {least!r}"
-        )
-    if count != one.steps:
-        raise ValueError(
-            f"noise_multiplier must be one number, or one for each of the steps={one.steps}, "
-            f"got {count}"
-        )
-    if one.selected > 1 or one.records_per_user > 1:
-        raise ValueError(
-            "noise_multiplier must be one number with selected or records_per_user above 1, got "
-            f"{count}"
-        )
-
-
-def _check_records(
-    mechanism: Mechanism | PldRound, records: int, together: bool, others: tuple[Any, ...]
-) -> None:
-    """Raise ValueError for several records of a user where no theorem covers them."""
-    if others != (1, None, 1):
-        raise ValueError(
-            "records_per_user must be 1 with selected, released or passes, got "
-            f"records_per_user={records}"
-        )
-    gaussian = isinstance(mechanism, GaussianMechanism)
-    if not gaussian and not (together and isinstance(mechanism, LaplaceMechanism)):
-        raise ValueError(
-            "records_per_user must be 1 but for a GaussianMechanism, or a LaplaceMechanism with "
-            f"together=True, got {records} with {mechanism!r:.80}"
-        )
-    if not together and records > MOST_PATTERNS:
-        raise ValueError(
-            f"records_per_user must be at most {MOST_PATTERNS} with together=False, got {records}"
-        )
 
 
 def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:

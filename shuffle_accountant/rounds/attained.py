@@ -33,16 +33,9 @@ from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
 __all__ = ["attained_epsilon"]
 
-# Share of delta that bounds the probability mass of one round's loss that may be cut off.
-_NEGLIGIBLE = 1e-8
 _TOLERANCE = 1e-3
-_CLOSE = 1e-10
 # Shares of the epsilon of one round at which the datasets that lose most there are composed.
 _SHARES = (1.0, 0.3)
-# Most numbers of others, peaks of an approximation, that are composed.
-_PEAKS = 3
-# Further numbers of others that are composed, relative to the best peak.
-_BESIDE = (0.94, 0.97, 1.03, 1.06)
 
 
 def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained:
@@ -118,14 +111,14 @@ def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> fl
     if rounds > 1:
         query = Query(delta=delta)
         return lower_end([(loss, rounds)], query, _TOLERANCE, MEMORY_LIMIT, math.inf)
-    effort = Effort(tail=_NEGLIGIBLE * delta, resolution=_TOLERANCE)
+    effort = Effort(tail=1e-8 * delta, resolution=_TOLERANCE)
 
     def excess(epsilon: float) -> float:
         value = loss.delta(epsilon, Bound.OPTIMISTIC, effort)
         return math.log(value / delta) if value > 0.0 else -math.inf
 
     guess = min(loss.deviation, 0.5 * upper)
-    return find_crossing(excess, upper, guess, 0.5 * guess, _CLOSE).left
+    return find_crossing(excess, upper, guess, 0.5 * guess, 1e-10).left
 
 
 def _of_pair(
@@ -145,11 +138,11 @@ def _threshold(round: SampleAndThreshold, delta: float, rounds: int) -> Attained
 
     if rounds <= 1:
         return ends(round.worst_others(min(round.epsilon(delta=delta).upper, 50.0)))
-    worst = set(round.worst_of_many(delta, rounds)[:_PEAKS].tolist())
+    worst = set(round.worst_of_many(delta, rounds)[:3].tolist())
     best = max(map(ends, sorted(worst)))
     # the peak itself may be a little beside that of the approximation
-    peak = best.dataset[0]
-    beside = {max(math.ceil(share * peak), round.threshold - 1) for share in _BESIDE}
+    near = (math.ceil(share * best.dataset[0]) for share in (0.94, 0.97, 1.03, 1.06))
+    beside = {max(others, round.threshold - 1) for others in near}
     return max([best, *map(ends, beside)])
 
 

@@ -64,8 +64,6 @@ _GROUPS = (
     "The data of no more people than the group has change at once, each to any other data that the "
     "adjacency allows for one person (group privacy)."
 )
-# Relative width in epsilon that answers about groups aim for: a second route makes them no wider.
-_GROUP_WIDTH = 1e-2
 LARGEST_GROUP = 10**5
 """Most people that one group has."""
 
@@ -372,7 +370,8 @@ def _of_group(
         raise ValueError(f"group must be 1 with variant='tail', got {group}")
     largest = largest_loss([(one.reduced(), count) for one, count in rounds])
     chain = group_loss(ask, query, group, largest)
-    answer = single_answer(chain, query, max(tolerance, _GROUP_WIDTH), SETTINGS.rough)
+    # a second route makes answers no wider than this
+    answer = single_answer(chain, query, max(tolerance, 1e-2), SETTINGS.rough)
     alone = certified(rounds, query, tolerance, memory_limit)[0]
     lower, upper, ledger = max(answer.lower, alone.lower), answer.upper, answer.ledger
     name, cause = f"{alone.reduction}, group of {group}", answer.cause

@@ -22,7 +22,6 @@ from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 __all__ = ["MatrixMechanism", "sqrt_coefficients"]
 
 MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
-_MOST_NOISE = 1e6
 _WIDE = (
     "correlated noise: the covariance is bounded from both sides by simpler ones, those of chains "
     "over the bins"
@@ -108,10 +107,9 @@ class MatrixMechanism(Round):
                 f"bins={bins} and {len(column)} coefficients"
             )
         noise = validate.noise_multiplier(noise_multiplier=noise_multiplier)
-        if not LEAST_SIGMA <= noise <= _MOST_NOISE:
+        if not LEAST_SIGMA <= noise <= 1e6:
             raise ValueError(
-                f"noise_multiplier must be a number in [{LEAST_SIGMA}, {_MOST_NOISE:g}], "
-                f"got {noise!r}"
+                f"noise_multiplier must be a number in [{LEAST_SIGMA}, 1e+06], got {noise!r}"
             )
         self._hold(
             coefficients=column,
@@ -133,8 +131,12 @@ class MatrixMechanism(Round):
     @property
     def conditions(self) -> tuple[str, ...]:
         """Assumptions on the deal, the contributions and the noise; a sentence each."""
+        theorem = "correlated noise, tree"
+        if self.coefficients is not None:
+            bands = len(self.coefficients) > 1
+            theorem = "correlated noise, bands" if bands else "allocation"
         return needed(
-            self._theorem,
+            theorem,
             "Every record is dealt to one bin uniformly at random and independently of the other "
             "records, takes part in that bin's step of every epoch and in no other, and the deal "
             "stays hidden",
@@ -151,12 +153,6 @@ class MatrixMechanism(Round):
             return None
         exact = bands_are_a_pair(self.coefficients, self.bins, self.epochs)
         return None if exact else _WIDE
-
-    @property
-    def _theorem(self) -> str:
-        if self.coefficients is None:
-            return "correlated noise, tree"
-        return "correlated noise, bands" if len(self.coefficients) > 1 else "allocation"
 
     @property
     def _scaled(self) -> tuple[float, ...]:

@@ -43,8 +43,6 @@ __all__ = ["REDUCTIONS", "VARIANTS", "ShuffleFamily", "ShuffleRound", "attendanc
 # Fields that every state has, and further ones with the values that are not written.
 _ALWAYS = ("randomizer", "users", "population", "reduction", "variant")
 _LATER = {"others": (), "colluding": 0, "messages_per_user": 1, "messages": None, "shuffler": None}
-# The eps0 (nats) from which on a message differs from the truth with probability below 2^-53.
-_TRUTHFUL = 53.0 * math.log(2.0)
 
 
 @dataclass(frozen=True)
@@ -518,16 +516,24 @@ class ShuffleRound(Round):
         users = state["users"]
         if isinstance(users, dict):
             users = count_law_from_dict("users", users)
-        others = _others_from_list(state.get("others", []))
+        others = state.get("others", [])
+        if not isinstance(others, list) or any(
+            not isinstance(entry, dict) or set(entry) != {"randomizer", "users"} for entry in others
+        ):
+            raise ValueError(
+                "others must be a list of objects with fields ['randomizer', 'users'], got "
+                f"{others!r:.80}"
+            )
+        groups = {randomizer_from_dict(entry["randomizer"]): entry["users"] for entry in others}
         shuffler = Shuffler.from_dict(state["shuffler"]) if "shuffler" in state else None
         read = {"randomizer": randomizer, "users": users, "reduction": reduction}
-        return cls(**{**state, **read, "others": others, "shuffler": shuffler})
+        return cls(**{**state, **read, "others": groups, "shuffler": shuffler})
 
 
 @lru_cache(maxsize=128)
 def _weaknesses(randomizer: LocalRandomizer) -> tuple[str, ...]:
     eps0 = randomizer.eps0
-    if _TRUTHFUL < eps0 < math.inf:
+    if 53.0 * math.log(2.0) < eps0 < math.inf:
         return (
             f"eps0 = {eps0:g} hides nothing in a message: it differs from the truth with a "
             f"probability of about e^-{eps0:g}, less than the 2^-53 to which coins are drawn",
@@ -585,17 +591,6 @@ def _checked_others(others: Any) -> Groups:
         if count:
             groups.append((other, count))
     return tuple(sorted(groups, key=repr))
-
-
-def _others_from_list(state: Any) -> dict[LocalRandomizer, Any]:
-    if not isinstance(state, list) or any(
-        not isinstance(entry, dict) or set(entry) != {"randomizer", "users"} for entry in state
-    ):
-        raise ValueError(
-            "others must be a list of objects with fields ['randomizer', 'users'], got "
-            f"{state!r:.80}"
-        )
-    return {randomizer_from_dict(entry["randomizer"]): entry["users"] for entry in state}
 
 
 def _check_crowd(one: ShuffleRound) -> None:

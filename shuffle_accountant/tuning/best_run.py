@@ -45,8 +45,6 @@ __all__ = ["Fixed", "Geometric", "Runs", "Selection", "selection"]
 _MOST = 10**6
 # Number of epsilons at which one run's profile is known, in each order.
 _POINTS = 150
-# Part of delta over the expected number of runs at which profiles need no more epsilons.
-_FAR = 1e-5
 # Quantiles on each side at which curves are compared: few far out, and many in the bulk.
 _SMALLEST, _BULK, _FEW, _MANY = 1e-18, 1e-3, 400, 4000
 # What sums and products of this page may be off by, relative: a thousand times their round-off.
@@ -220,7 +218,8 @@ class Selection:
             delta: in (0, 1).
         """
         delta = validate.open_unit(delta=delta)
-        profiles = _profiles(self.protocol, _FAR * delta / max(expected(self.runs), 1.0))
+        # where profiles need no more epsilons
+        profiles = _profiles(self.protocol, 1e-5 * delta / max(expected(self.runs), 1.0))
         _, upper = _crossing(partial(self._above, profiles), delta)
         lower, _ = _crossing(partial(self._below, profiles), delta)
         return self._bracket(lower, self._composed(upper, delta))
