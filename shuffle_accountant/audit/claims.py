@@ -28,8 +28,6 @@ from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol, tr
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Audit", "Sequential", "power_curve", "runs"]
-
 # Part of the runs that thresholds are chosen on, thresholds that are chosen, and those tried.
 _PILOT, _THRESHOLDS, _TRIED = 0.25, 3, 24
 # Fewest runs of each dataset.

@@ -20,8 +20,6 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["MessageAudit", "assert_private", "channel_of", "messages", "shuffler"]
-
 # Bags that are simulated where no law of the counts is at hand.
 _SIMULATED = 499
 # Eigenvalues of a covariance below this part of the largest are taken to be 0.

@@ -30,8 +30,6 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Bound, lowered, raised, roundings
 from shuffle_accountant.reductions.base import Pair
 
-__all__ = ["among_weighted", "exposed", "fewest_hidden", "in_batches"]
-
 # Numbers of other exposed messages are distinguished in ranges of at most this share of all users,
 # over which epsilon changes by less than the share, or in this many ranges where those are too
 # short. Numbers that are rarer than a share _RARE of the target's exposure are put to it.

@@ -31,8 +31,6 @@ from shuffle_accountant.rounds.mechanisms import (
 )
 from shuffle_accountant.rounds.pld import PldRound
 
-__all__ = ["RandomAllocation"]
-
 MAX_STEPS = 10**9
 # Most records of a user: in one bin, and in independent ones, where 12 have 77 patterns.
 MOST_RECORDS, MOST_PATTERNS = 10_000, 12

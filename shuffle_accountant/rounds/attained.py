@@ -31,8 +31,6 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
-__all__ = ["attained_epsilon"]
-
 _TOLERANCE = 1e-3
 # Shares of the epsilon of one round at which the datasets that lose most there are composed.
 _SHARES = (1.0, 0.3)

@@ -33,20 +33,6 @@ from shuffle_accountant.losses.base import HOCKEY_STICK, DominatingPair
 from shuffle_accountant.numerics.rounding import LIMITS, raised, roundings
 from shuffle_accountant.registry import Kinds, Stored
 
-__all__ = [
-    "Round",
-    "RoundOfParts",
-    "adjacency_named",
-    "answered",
-    "as_json",
-    "certified",
-    "certified_at",
-    "conditions_of",
-    "needed",
-    "reduced_once",
-    "warn_if_weak",
-]
-
 R = TypeVar("R")
 P = TypeVar("P", bound=DominatingPair)
 

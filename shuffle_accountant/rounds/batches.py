@@ -27,8 +27,6 @@ from shuffle_accountant.rounds.mechanisms import (
 )
 from shuffle_accountant.rounds.pld import PldRound
 
-__all__ = ["CyclicPoisson", "FixedSizeSampled", "PoissonSampled", "ShuffledBatches"]
-
 MOST_CYCLES = MAX_STEPS = 10**9
 LEAST_RATE = 1e-12
 MOST_RECORDS = 10_000

@@ -19,8 +19,6 @@ from shuffle_accountant.reductions.matrix import banded, bands_are_a_pair, tree_
 from shuffle_accountant.rounds.base import Round, as_json, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
-__all__ = ["MatrixMechanism", "sqrt_coefficients"]
-
 MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
 _WIDE = (
     "correlated noise: the covariance is bounded from both sides by simpler ones, those of chains "

@@ -35,17 +35,6 @@ from shuffle_accountant.registry import Kinds, Stored
 from shuffle_accountant.rounds.base import as_json
 from shuffle_accountant.rounds.pld import PldRound
 
-__all__ = [
-    "GaussianMechanism",
-    "LaplaceMechanism",
-    "Mechanism",
-    "PureMechanism",
-    "mechanism_from_dict",
-    "step_from_dict",
-    "step_ratio",
-    "zero_out_step",
-]
-
 # Most runs of equal noise multipliers that a printed schedule names.
 _SHOWN = 6
 MOST_MULTIPLIERS = 10**6

@@ -23,8 +23,6 @@ from shuffle_accountant.rounds.base import RoundOfParts, certified_at, needed, r
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["MemoisedRounds"]
-
 # Epsilons at which the bounds are asked for: twice as many make the bracket four times narrower.
 _POINTS = 288
 # Relative width of the brackets of the bounds there.

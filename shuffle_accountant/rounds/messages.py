@@ -29,8 +29,6 @@ from shuffle_accountant.randomizers.estimation import Estimate, Tallying, ends_a
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import RoundOfParts, conditions_of, needed
 
-__all__ = ["AugmentedShuffle", "DummyMessages", "NoiseMessages"]
-
 # A condition of all rounds with dummies.
 _COUNTS_ALONE = (
     "Of the messages nothing but how often each value was sent is seen: not who sent one, nor in "

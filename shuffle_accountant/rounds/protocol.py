@@ -28,17 +28,6 @@ from shuffle_accountant.registry import Kinds
 from shuffle_accountant.rounds.base import Round, RoundOfParts, certified, conditions_of, needed
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = [
-    "MAX_ROUNDS",
-    "Protocol",
-    "Rounds",
-    "as_protocol",
-    "conditions",
-    "register",
-    "round_from_dict",
-    "trade_off_of",
-]
-
 MAX_ROUNDS = 10**12
 """No protocol has more rounds."""
 

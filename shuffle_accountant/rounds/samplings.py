@@ -25,8 +25,6 @@ from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 
-__all__ = ["CORRELATED", "SAMPLINGS", "correlated_run", "sampling_named", "training_run"]
-
 
 def _allocation(noise_multiplier: float, steps: int, records: int) -> Protocol:
     step = GaussianMechanism(noise_multiplier=noise_multiplier)

@@ -12,8 +12,6 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.rounds.base import as_json
 
-__all__ = ["Shuffler"]
-
 
 @dataclass(frozen=True, init=False)
 class Shuffler:

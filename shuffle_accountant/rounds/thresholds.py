@@ -20,8 +20,6 @@ from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import Round, adjacency_named, certified_at, needed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
-__all__ = ["SampleAndThreshold"]
-
 MOST_THRESHOLD = 2000
 # Bits of the probability that calibration decides.
 _BITS = 30

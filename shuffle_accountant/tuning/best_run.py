@@ -39,8 +39,6 @@ from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial
 from shuffle_accountant.rounds.base import certified_at, conditions_of, needed
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 
-__all__ = ["Fixed", "Geometric", "Runs", "Selection", "selection"]
-
 # Largest number of runs.
 _MOST = 10**6
 # Number of epsilons at which one run's profile is known, in each order.
