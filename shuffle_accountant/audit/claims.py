@@ -131,10 +131,8 @@ class Audit:
             return count / of, [[count / of - low], [high - count / of]]
 
         for one in self.thresholds:
-            (x, across), (y, along) = (
-                interval(one.without_target, self.runs[1]),
-                interval(one.with_target, self.runs[0]),
-            )
+            x, across = interval(one.without_target, self.runs[1])
+            y, along = interval(one.with_target, self.runs[0])
             ax.errorbar([x], [y], along, across, fmt="o")
         ax.set_xlabel("rate at or above the threshold without the target")
         ax.set_ylabel("with the target")

@@ -45,12 +45,7 @@ _SMALL_EPS0 = 0.01
 
 @dataclass(frozen=True)
 class InputPair:
-    """Two inputs of a randomizer, as letters among decoys that are draws from its blanket.
-
-    Attributes:
-        randomizer: what every user applies.
-        inputs: the target's input under the dataset X, and under its neighbour X'.
-    """
+    """The target's inputs under X and X', as letters among decoys that are draws from a blanket."""
 
     randomizer: ConcreteRandomizer
     inputs: tuple[int, int]

@@ -46,6 +46,7 @@ lemma's.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
 
@@ -153,7 +154,7 @@ def _of_bands(
     return LossBySide(above, below)
 
 
-def bands_are_a_pair(coefficients: tuple[float, ...], bins: int, epochs: int) -> bool:
+def bands_are_a_pair(coefficients: Sequence[float], bins: int, epochs: int) -> bool:
     """Whether neighbours share one normal value each, which is followed as it is."""
     return len(coefficients) == 2 and min(coefficients) > 0.0 and epochs == 1 and bins > 1
 

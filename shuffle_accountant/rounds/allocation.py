@@ -12,13 +12,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.reductions.allocation import (
-    Ratio,
-    allocation,
-    allocation_in_blocks,
-    allocation_of_several,
-    allocation_of_unequal,
-)
+from shuffle_accountant.reductions import allocation as reductions
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import RoundOfParts, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import (
@@ -177,20 +171,20 @@ class RandomAllocation(RoundOfParts):
         """The dominating pair: "allocation", or "allocation, blocks" for several selected steps."""
         if self._schedule is not None:
             seen = self._schedule[: self.released or self.steps]
-            return allocation_of_unequal(seen, self.steps, self.passes)
+            return reductions.allocation_of_unequal(seen, self.steps, self.passes)
         if self.records_per_user > 1:
             joint = partial(_joint, self.mechanism)
             if not self.together:
-                return allocation_of_several(joint, self.steps, self.records_per_user)
-            pair = allocation(joint(self.records_per_user), self.steps, self.steps)
+                return reductions.allocation_of_several(joint, self.steps, self.records_per_user)
+            pair = reductions.allocation(joint(self.records_per_user), self.steps, self.steps)
             return Pair("allocation of several records", pair.loss)
         ratio = partial(step_ratio, self.mechanism, self.passes)
         if self.selected > 1:
-            return allocation_in_blocks(ratio, self.steps, self.selected)
-        return allocation(ratio, self.steps, self.released or self.steps)
+            return reductions.allocation_in_blocks(ratio, self.steps, self.selected)
+        return reductions.allocation(ratio, self.steps, self.released or self.steps)
 
 
-def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:
+def _joint(mechanism: Mechanism | PldRound, records: int) -> reductions.Ratio:
     """Law of the likelihood ratio of a step that several records of a user are in."""
 
     def ratio(side: Bound) -> RatioSource:

@@ -38,7 +38,7 @@ def sqrt_coefficients(*, bands: int) -> tuple[float, ...]:
     return tuple(accumulate(range(1, bands), lambda c, k: c * (2 * k - 1) / (2 * k), initial=1.0))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class MatrixMechanism(Round):
     """A run that releases ``C x + z``: sums of the steps' contributions with correlated noise.
 
@@ -71,31 +71,22 @@ class MatrixMechanism(Round):
     kind: ClassVar[str] = "matrix"
     adjacency = Adjacency.ZERO_OUT
 
-    coefficients: tuple[float, ...] | None
-    tree: bool
+    coefficients: Sequence[float] | None = None
+    tree: bool = False
     noise_multiplier: float
     bins: int
-    epochs: int
-    normalised: bool
+    epochs: int = 1
+    normalised: bool = True
 
-    def __init__(
-        self,
-        *,
-        coefficients: Sequence[float] | None = None,
-        tree: bool = False,
-        noise_multiplier: float,
-        bins: int,
-        epochs: int = 1,
-        normalised: bool = True,
-    ) -> None:
-        tree = validate.flag(tree=tree)
+    def __post_init__(self) -> None:
+        tree, coefficients = validate.flag(tree=self.tree), self.coefficients
         if tree is (coefficients is not None):
             raise ValueError(
                 "coefficients must be given, or tree=True, and not both, got "
                 f"coefficients={validate.shown(coefficients)}, tree={tree}"
             )
-        bins = validate.integer(minimum=1, maximum=MOST_BINS, bins=bins)
-        epochs = validate.integer(minimum=1, maximum=MOST_EPOCHS, epochs=epochs)
+        bins = validate.integer(minimum=1, maximum=MOST_BINS, bins=self.bins)
+        epochs = validate.integer(minimum=1, maximum=MOST_EPOCHS, epochs=self.epochs)
         column = None if coefficients is None else _column(coefficients)
         if tree and bins & (bins - 1):
             raise ValueError(f"bins must be a power of 2 with tree=True, got {bins}")
@@ -104,7 +95,7 @@ class MatrixMechanism(Round):
                 f"bins must be at least the number of coefficients with epochs={epochs}, got "
                 f"bins={bins} and {len(column)} coefficients"
             )
-        noise = validate.noise_multiplier(noise_multiplier=noise_multiplier)
+        noise = validate.noise_multiplier(noise_multiplier=self.noise_multiplier)
         if not LEAST_SIGMA <= noise <= 1e6:
             raise ValueError(
                 f"noise_multiplier must be a number in [{LEAST_SIGMA}, 1e+06], got {noise!r}"
@@ -115,7 +106,7 @@ class MatrixMechanism(Round):
             noise_multiplier=noise,
             bins=bins,
             epochs=epochs,
-            normalised=validate.flag(normalised=normalised),
+            normalised=validate.flag(normalised=self.normalised),
         )
         # norm of what a record contributes to all outputs, in deviations of the noise
         squares = float(bins.bit_length()) if tree else math.fsum(c * c for c in self._scaled)

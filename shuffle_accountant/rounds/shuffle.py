@@ -247,9 +247,8 @@ class ShuffleRound(Round):
     @property
     def exposed(self) -> float:
         """The exposure, times the total variation distance of one message's laws at most."""
-        if self.shuffler is None:
-            return 0.0
-        return self.shuffler.exposure * math.tanh(0.5 * min(self.randomizer.eps0, 700.0))
+        exposure = 0.0 if self.shuffler is None else self.shuffler.exposure
+        return exposure * math.tanh(0.5 * min(self.randomizer.eps0, 700.0))
 
     def for_user_of(self, randomizer: LocalRandomizer) -> ShuffleRound:
         """The round as seen by a user of another of its randomizers, whom its epsilon protects.

@@ -96,10 +96,7 @@ class SampleAndThreshold(Round):
         return float(worst.epsilon(query.delta, count, replaced=replaced)[0])
 
     def worst_of_many(self, delta: float, rounds: int) -> NDArray[np.int64]:
-        """Numbers of others that lose much in this many rounds, the worst first.
-
-        They are the peaks of an approximation of epsilon at delta.
-        """
+        """Peaks of an approximation of epsilon at delta, as numbers of others, the worst first."""
         scale = self.other_end(max(rounds, 2), Query(delta=delta))
         scale = 10.0 if scale is None or not 1e-6 < scale < 100.0 else scale
         pair = ThresholdPair(self.probability, self.threshold)
@@ -111,10 +108,7 @@ class SampleAndThreshold(Round):
         return np.asarray(pair.scanned[best])
 
     def attained_pair(self, others: int) -> Pair:
-        """The pair of the datasets in which this many others hold the target's value.
-
-        For REPLACE_ONE they hold either value.
-        """
+        """The pair of datasets in which this many others hold the value, or either if replaced."""
         return _reduced(self, others)
 
     def worst_others(self, epsilon: float) -> int:
