@@ -24,11 +24,7 @@ from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
-from shuffle_accountant.randomizers.base import (
-    ConcreteRandomizer,
-    FiniteRandomizer,
-    Mixture,
-)
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandomizer, Mixture
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.clones import clones

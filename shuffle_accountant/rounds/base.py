@@ -19,12 +19,7 @@ from shuffle_accountant.bracket import (
     warn_loose,
 )
 from shuffle_accountant.engine.classes import Member, gathered
-from shuffle_accountant.engine.evaluation import (
-    MEMORY_LIMIT,
-    evaluate,
-    largest_loss,
-    theorems,
-)
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, largest_loss, theorems
 from shuffle_accountant.engine.groups import group_loss
 from shuffle_accountant.engine.question import Query, warn_if_below_floor, warn_if_loose
 from shuffle_accountant.engine.settings import SETTINGS
