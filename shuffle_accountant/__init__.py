@@ -139,8 +139,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 )
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, TargetAmongDecoys
 from shuffle_accountant.rounds.pld import PldTable as LossTable
-from shuffle_accountant.rounds.protocol import Protocol, conditions
-from shuffle_accountant.rounds.registry import register
+from shuffle_accountant.rounds.protocol import Protocol, conditions, register
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.rounds.shuffler import Shuffler
 
@@ -165,10 +164,14 @@ if TYPE_CHECKING:
     from shuffle_accountant.reports.comparison import compare
     from shuffle_accountant.reports.rows import Report, ReportRow, report
     from shuffle_accountant.reports.statements import Statement, statement
-    from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages
     from shuffle_accountant.rounds.allocation import RandomAllocation
     from shuffle_accountant.rounds.attained import attained_epsilon
-    from shuffle_accountant.rounds.batches import CyclicPoisson, ShuffledBatches
+    from shuffle_accountant.rounds.batches import (
+        CyclicPoisson,
+        FixedSizeSampled,
+        PoissonSampled,
+        ShuffledBatches,
+    )
     from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
     from shuffle_accountant.rounds.mechanisms import (
         GaussianMechanism,
@@ -176,12 +179,11 @@ if TYPE_CHECKING:
         PureMechanism,
     )
     from shuffle_accountant.rounds.memoised import MemoisedRounds
+    from shuffle_accountant.rounds.messages import AugmentedShuffle, NoiseMessages
     from shuffle_accountant.rounds.pld import PldRound
-    from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
     from shuffle_accountant.rounds.thresholds import SampleAndThreshold
     from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
-    from shuffle_accountant.tuning.best_run import selection
-    from shuffle_accountant.tuning.runs import Fixed, Geometric
+    from shuffle_accountant.tuning.best_run import Fixed, Geometric, selection
 
 __all__ = [
     "RAPPOR",
@@ -285,21 +287,21 @@ if not TYPE_CHECKING:
         },
         # what the first answer of a process does not need
         names={
-            "AugmentedShuffle": "rounds.added_messages",
+            "AugmentedShuffle": "rounds.messages",
             "Deployment": "deployment.description",
             "CyclicPoisson": "rounds.batches",
-            "Fixed": "tuning.runs",
-            "Geometric": "tuning.runs",
+            "Fixed": "tuning.best_run",
+            "Geometric": "tuning.best_run",
             "selection": "tuning.best_run",
-            "FixedSizeSampled": "rounds.sampled",
+            "FixedSizeSampled": "rounds.batches",
             "GaussianMechanism": "rounds.mechanisms",
             "LaplaceMechanism": "rounds.mechanisms",
             "MatrixMechanism": "rounds.matrix",
             "MemoisedRounds": "rounds.memoised",
             "sqrt_coefficients": "rounds.matrix",
-            "NoiseMessages": "rounds.added_messages",
+            "NoiseMessages": "rounds.messages",
             "PldRound": "rounds.pld",
-            "PoissonSampled": "rounds.sampled",
+            "PoissonSampled": "rounds.batches",
             "PureMechanism": "rounds.mechanisms",
             "RandomAllocation": "rounds.allocation",
             "Report": "reports.rows",

@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import shuffle_accountant as sa
-from shuffle_accountant.tuning.runs import chances, expected, slope, some_run
+from shuffle_accountant.tuning.best_run import chances, expected, slope, some_run
 
 REFS = Path(__file__).resolve().parent / "refs" / "adaptive"
 RUNS = [

@@ -11,9 +11,10 @@ most m times the smallest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +28,6 @@ from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol, tr
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Audit", "Sequential", "power_curve", "runs"]
-
 # Part of the runs that thresholds are chosen on, thresholds that are chosen, and those tried.
 _PILOT, _THRESHOLDS, _TRIED = 0.25, 3, 24
 # Fewest runs of each dataset.
@@ -38,6 +37,8 @@ _RATES, _SMALLEST = 120, 1e-9
 # Epsilons of the bets of a sequential audit, and bets relative to what may be lost.
 _BETS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)
 _STAKES = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+
+_p_value = attrgetter("p_value")
 
 Claim = Callable[[Array], Array]
 """Upper bound of the true positive rate at false positive rates."""
@@ -106,13 +107,8 @@ class Audit:
     def _at(self, epsilon: float, delta: float) -> float:
         """P-value of the claim (epsilon, delta)."""
         claim = pure_claim(epsilon, delta)
-        return min(
-            1.0,
-            len(self.thresholds)
-            * min(
-                p_of(claim, one.with_target, one.without_target, self.runs)
-                for one in self.thresholds
-            ),
+        return _joint(
+            p_of(claim, one.with_target, one.without_target, self.runs) for one in self.thresholds
         )
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -128,14 +124,16 @@ class Audit:
             ax = pyplot.subplots()[1]
         rates = rates_of()
         ax.plot(rates, power_curve(self.protocol)(rates), label="claim: no score is above")
+
+        def interval(count: int, of: int) -> tuple[float, list[list[float]]]:
+            low = beta.ppf(0.025, count, of - count + 1) if count else 0.0
+            high = beta.ppf(0.975, count + 1, of - count) if count < of else 1.0
+            return count / of, [[count / of - low], [high - count / of]]
+
         for one in self.thresholds:
-            ends = []
-            for count, of in ((one.without_target, self.runs[1]), (one.with_target, self.runs[0])):
-                low = beta.ppf(0.025, count, of - count + 1) if count else 0.0
-                high = beta.ppf(0.975, count + 1, of - count) if count < of else 1.0
-                ends.append((count / of, count / of - low, high - count / of))
-            (x, *across), (y, *along) = ends
-            ax.errorbar([x], [y], [[v] for v in along], [[v] for v in across], fmt="o")
+            x, across = interval(one.without_target, self.runs[1])
+            y, along = interval(one.with_target, self.runs[0])
+            ax.errorbar([x], [y], along, across, fmt="o")
         ax.set_xlabel("rate at or above the threshold without the target")
         ax.set_ylabel("with the target")
         ax.legend()
@@ -181,16 +179,14 @@ def runs(
     p = _scores(scores_with, "scores_with")
     q = _scores(scores_without, "scores_without")
     claim = power_curve(whole)
-    pilots = [one[: max(int(_PILOT * one.size), 1)] for one in (p, q)]
-    rest = [one[max(int(_PILOT * one.size), 1) :] for one in (p, q)]
-    chosen = _thresholds(claim, *pilots)
+    pilots, rest = zip(*(np.split(one, [int(_PILOT * one.size)]) for one in (p, q)), strict=True)
+    values = np.unique(np.quantile(np.concatenate(pilots), np.linspace(0.0, 1.0, _TRIED)))
+    tried = [_at_threshold(claim, value, *pilots) for value in values.tolist()]
+    # the few that speak most against the claim on the pilot's scores
+    ranked = sorted(tried, key=_p_value)
+    found = tuple(_at_threshold(claim, one.value, *rest) for one in ranked[:_THRESHOLDS])
     counted = (rest[0].size, rest[1].size)
-    found = []
-    for value in chosen:
-        tp, fp = (int(np.count_nonzero(one >= value)) for one in rest)
-        found.append(Threshold(value, tp, fp, p_of(claim, tp, fp, counted)))
-    least = min(one.p_value for one in found)
-    return Audit(min(1.0, len(found) * least), confidence, tuple(found), counted, whole)
+    return Audit(_joint(map(_p_value, found)), confidence, found, counted, whole)
 
 
 def _scores(values: ArrayLike, name: str) -> Array:
@@ -203,17 +199,15 @@ def _scores(values: ArrayLike, name: str) -> Array:
     return scores
 
 
-def _thresholds(claim: Claim, p: Array, q: Array) -> list[float]:
-    """The few thresholds that speak most against the claim on the pilot's scores."""
-    tried = np.unique(np.quantile(np.concatenate([p, q]), np.linspace(0.0, 1.0, _TRIED)))
-    sizes = (p.size, q.size)
-    ranked = sorted(
-        tried.tolist(),
-        key=lambda value: p_of(
-            claim, int(np.count_nonzero(p >= value)), int(np.count_nonzero(q >= value)), sizes
-        ),
-    )
-    return ranked[:_THRESHOLDS]
+def _at_threshold(claim: Claim, value: float, p: Array, q: Array) -> Threshold:
+    tp, fp = (int(np.count_nonzero(one >= value)) for one in (p, q))
+    return Threshold(value, tp, fp, p_of(claim, tp, fp, (p.size, q.size)))
+
+
+def _joint(p_values: Iterable[float]) -> float:
+    """The p-value of several thresholds together."""
+    every = list(p_values)
+    return min(1.0, len(every) * min(every))
 
 
 def rates_of() -> Array:
@@ -255,9 +249,7 @@ def p_of(claim: Claim, tp: int, fp: int, sizes: tuple[int, int]) -> float:
     """
     from scipy.stats import binom
 
-    rates = rates_of()
-    near = np.linspace(0.0, 1.0, 200)
-    rates = np.union1d(rates, near)
+    rates = np.union1d(rates_of(), np.linspace(0.0, 1.0, 200))
     above = binom.sf(tp - 1, sizes[0], claim(rates[1:]))
     below = binom.cdf(fp, sizes[1], rates[:-1])
     product = float(np.max(above * below))
@@ -282,17 +274,16 @@ class Sequential:
         self.protocol = as_protocol(protocol, name="protocol")
         self.threshold = validate.real(threshold=threshold)
         self.confidence = validate.open_unit(confidence=confidence)
-        slopes, bounds = [], []
         laws: dict[Hashable, Any] = {}
-        for epsilon in _BETS:
-            found = certified_at(self.protocol.distinct, 1e-2, epsilon=epsilon, laws=laws)[0]
-            slopes.append(math.exp(epsilon))
-            bounds.append(min(found.upper, 1.0))
-        a, h = np.asarray(slopes)[:, None], np.asarray(bounds)[:, None]
+        bets = [
+            (math.exp(x), certified_at(self.protocol.distinct, 1e-2, epsilon=x, laws=laws)[0].upper)
+            for x in _BETS
+        ]
+        self._slope, above = np.asarray(bets).T[:, :, None]
+        self._bound = np.minimum(above, 1.0)
         # a bet may lose a + h at most
-        stake = np.asarray(_STAKES)[None, :] / (a + h)
-        self._slope, self._bound, self._stake = a, h, stake
-        self._wealth: NDArray[np.float64] = np.ones(stake.shape)
+        self._stake = np.asarray(_STAKES)[None, :] / (self._slope + self._bound)
+        self._wealth: NDArray[np.float64] = np.ones(self._stake.shape)
         self._largest = 1.0
         self.pairs = 0
 

@@ -20,14 +20,10 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 from shuffle_accountant.rounds.protocol import Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = ["MessageAudit", "assert_private", "channel_of", "messages", "shuffler"]
-
 # Bags that are simulated where no law of the counts is at hand.
 _SIMULATED = 499
 # Eigenvalues of a covariance below this part of the largest are taken to be 0.
 _RANK = 1e-9
-
-
 # Numbers of first messages whose likelihood ratio is tried as a score.
 _FIRST = (1, 10, 50, 200, 1000)
 # Runs of each dataset at least and at most, in a project's tests.
@@ -101,9 +97,7 @@ def channel_of(randomizer: LocalRandomizer) -> Array | None:
     """Probabilities of whole-numbered messages, a row for each value; None for other messages."""
     if isinstance(randomizer, RandomizedResponse):
         return np.asarray(randomizer.matrix(), np.float64)
-    if isinstance(randomizer, ChannelRandomizer):
-        return np.asarray(randomizer.channel, np.float64)
-    return None
+    return randomizer.channel if isinstance(randomizer, ChannelRandomizer) else None
 
 
 def _finite(sent: Any, channel: Array, held: Any) -> MessageAudit:
@@ -133,10 +127,10 @@ def _finite(sent: Any, channel: Array, held: Any) -> MessageAudit:
     kept = value > _RANK * max(float(value[-1]), 1e-300)
     turned = vector.T @ (counts - mean)
     statistic = float(np.sum(turned[kept] ** 2 / value[kept]))
-    # counts outside what the covariance allows are impossible
-    outside = bool(np.any(np.abs(turned[~kept]) > 1e-6 * sent.size))
     degrees = int(np.count_nonzero(kept))
-    p = 0.0 if outside else float(chi2.sf(statistic, degrees)) if degrees else 1.0
+    p = float(chi2.sf(statistic, degrees)) if degrees else 1.0
+    if np.any(np.abs(turned[~kept]) > 1e-6 * sent.size):
+        p = 0.0  # counts outside what the covariance allows are impossible
     return MessageAudit(p, statistic, degrees, asymptotic=True)
 
 
@@ -146,11 +140,9 @@ def _nearest(share: Array, channel: Array) -> Array:
 
     # least squares of shares over their deviations, with the weights' sum held at 1
     scale = 1.0 / np.sqrt(np.maximum(channel.mean(axis=0), 1e-12))
-    heavy = 1e4
-    rows = np.vstack([(channel * scale).T, np.full((1, channel.shape[0]), heavy)])
-    weights, _ = nnls(rows, np.append(share * scale, heavy))
-    weights = weights / max(float(weights.sum()), 1e-300)
-    return np.asarray(weights @ channel)
+    rows = np.vstack([(channel * scale).T, np.full((1, channel.shape[0]), 1e4)])
+    weights, _ = nnls(rows, np.append(share * scale, 1e4))
+    return np.asarray(weights / max(float(weights.sum()), 1e-300) @ channel)
 
 
 def _simulated(sent: Any, randomizer: RunsOnData, held: Any) -> MessageAudit:
@@ -172,9 +164,8 @@ def _simulated(sent: Any, randomizer: RunsOnData, held: Any) -> MessageAudit:
         return float(np.max(np.abs(one - centre) / scale))
 
     own = distance(summary(sent))
-    others = np.asarray([distance(one) for one in bags[half:]])
-    p = (1.0 + float(np.count_nonzero(others >= own))) / (others.size + 1.0)
-    return MessageAudit(p, own, None, asymptotic=False)
+    above = sum(distance(one) >= own for one in bags[half:])
+    return MessageAudit((1.0 + above) / (_SIMULATED + 1.0), own, None, asymptotic=False)
 
 
 def shuffler(
@@ -213,25 +204,23 @@ def shuffler(
     rng = np.random.default_rng(seed)
     first = [one for one in _FIRST if one < users] + [users]
     scores = np.empty((2, count, len(first)))
-    cumulated = channel.cumsum(axis=1)
+    cumulated = channel.cumsum(axis=1)[:, :-1]
     for which in range(2):
         for run in range(count):
             drawn = rng.random(users)
-            sent = np.minimum(np.searchsorted(cumulated[1], drawn), channel.shape[1] - 1)
-            sent[0] = min(int(np.searchsorted(cumulated[which], drawn[0])), channel.shape[1] - 1)
+            sent = np.searchsorted(cumulated[1], drawn)
+            sent[0] = np.searchsorted(cumulated[which], drawn[0])
             released = ratio[np.asarray(shuffle(sent))]
             scores[which, run] = [released[:one].mean() for one in first]
     pilot = count // 5
-    best = max(range(len(first)), key=lambda one: _separation(scores[:, :pilot, one]))
-    return compared(
-        scores[0, pilot:, best], scores[1, pilot:, best], protocol=round, confidence=confidence
-    )
 
+    def separation(one: int) -> float:
+        """Distance of two samples' means in their common deviation."""
+        tried = scores[:, :pilot, one]
+        return float(tried[0].mean() - tried[1].mean()) / (float(tried.std()) or 1.0)
 
-def _separation(scores: Array) -> float:
-    """Distance of two samples' means in their common deviation."""
-    spread = float(scores.std()) or 1.0
-    return float(scores[0].mean() - scores[1].mean()) / spread
+    best = scores[:, pilot:, max(range(len(first)), key=separation)]
+    return compared(*best, protocol=round, confidence=confidence)
 
 
 def assert_private(

@@ -30,9 +30,9 @@ from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import certified_at
+from shuffle_accountant.rounds.batches import PoissonSampled
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.sampled import PoissonSampled
 
 __all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "composed_epsilon", "one_use"]
 

@@ -40,7 +40,7 @@ from shuffle_accountant.randomizers.oracles import (
 )
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.randomizers.registry import own_kinds
-from shuffle_accountant.rounds.added_messages import AugmentedShuffle, NoiseMessages
+from shuffle_accountant.rounds.messages import AugmentedShuffle, NoiseMessages
 from shuffle_accountant.rounds.mechanisms import PureMechanism
 from shuffle_accountant.rounds.messages import DummyMessages
 from shuffle_accountant.rounds.protocol import Protocol

@@ -40,9 +40,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, by_side, noise_of, share_of
 from shuffle_accountant.losses.combined.product import ProductLoss
@@ -52,38 +50,23 @@ from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.steps.product_ratio import UnequalRatios, gathered_noise
 from shuffle_accountant.numerics.rounding import Between, Bound, over_root, quotient
+from shuffle_accountant.reductions.base import Pair
 
 # Accuracy at which the two bounds for several records are compared, and the delta at which.
 _ROUGH, _USUAL = Effort(tail=1e-12, resolution=1e-3), 1e-6
+
+_WHOLE = Between(1.0, 1.0)
 
 Ratio = Callable[[Bound], RatioSource]
 """Law of the likelihood ratio of one step, with its parameters rounded to a side."""
 
 
-@dataclass(frozen=True)
-class AllocationPair:
-    """The pair of distributions that dominates an epoch of random allocation, or a sampled step."""
-
-    two_sided: ClassVar[bool] = False  # ratios may be 0 where Q has mass and P has none
-
-    name: str
-    loss: PrivacyLoss
+def allocation(ratio: Ratio, steps: int, released: int) -> Pair:
+    """The dominating pair of one epoch of t steps, of which the first s in 1 … t are released."""
+    return Pair("allocation", _mean(ratio, released, quotient(released, steps)))
 
 
-def allocation(ratio: Ratio, steps: int, released: int) -> AllocationPair:
-    """The dominating pair of one epoch of random allocation, or of its first steps.
-
-    Args:
-        ratio: law of the likelihood ratio of one step, by side.
-        steps: number t of steps of the epoch.
-        released: number s of steps whose outputs are seen, in 1 … t.
-    """
-    return AllocationPair("allocation", _mean(ratio, released, quotient(released, steps)))
-
-
-def allocation_of_unequal(
-    noise_multipliers: Sequence[float], steps: int, passes: int
-) -> AllocationPair:
+def allocation_of_unequal(noise_multipliers: Sequence[float], steps: int, passes: int) -> Pair:
     """The dominating pair of an epoch whose Gaussian steps each have their own noise.
 
     Args:
@@ -95,72 +78,52 @@ def allocation_of_unequal(
     share = quotient(len(noise_multipliers), steps)
 
     def unequal(side: Bound) -> PrivacyLoss:
-        parts = tuple(
-            (noise_of(over_root(sigma, passes), side), count)
-            for sigma, count in gathered_noise(counts, side)
-        )
+        gathered = gathered_noise(counts, side)
+        parts = tuple((noise_of(over_root(sigma, passes), side), n) for sigma, n in gathered)
         users, part = len(noise_multipliers), share_of(share, side)
         if len(parts) == 1:
             return gaussian_mean_loss(parts[0][0], users, part)
         return MeanRatioLoss(UnequalRatios(parts), users, part)
 
-    return AllocationPair("allocation", by_side(unequal))
+    return Pair("allocation", by_side(unequal))
 
 
-def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> AllocationPair:
-    """The dominating pair of several selected steps: a product over blocks with one each.
-
-    Args:
-        ratio: law of the likelihood ratio of one step, by side.
-        steps: number t of steps of the epoch.
-        selected: number k of steps that use a record, in 2 … t.
-    """
+def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> Pair:
+    """The dominating pair of k selected steps in 2 … t: a product over blocks with one each."""
     size, longer = divmod(steps, selected)
     counts = [(size + 1, longer), (size, selected - longer)]
-    whole = Between(1.0, 1.0)
-    parts = tuple((_mean(ratio, block, whole), count) for block, count in counts if count > 0)
-    return AllocationPair("allocation, blocks", ProductLoss(parts))
+    parts = tuple((_mean(ratio, block), count) for block, count in counts if count > 0)
+    return Pair("allocation, blocks", ProductLoss(parts))
 
 
-def allocation_of_several(
-    ratio: Callable[[int], Ratio], steps: int, records: int
-) -> AllocationPair:
-    """The dominating pair of an epoch in which several records of a user are dealt independently.
+def allocation_of_several(ratio: Callable[[int], Ratio], steps: int, records: int) -> Pair:
+    """The dominating pair of an epoch in which m >= 2 records of a user are dealt independently.
 
-    The better of the two bounds where delta is about 1e-6.
-
-    Args:
-        ratio: from a number of records in one step to the law of that step's likelihood ratio.
-        steps: number t of steps of the epoch.
-        records: number m of records, >= 2.
+    The better of the two bounds where delta is about 1e-6; ``ratio`` is by the number of records in
+    one step.
     """
-    one = _mean(ratio(records), steps, quotient(steps, steps))
+    one = _mean(ratio(records), steps)
     weighted = []
     for sizes in _partitions(records):
-        used = len(sizes)
-        if used > steps:
+        if len(sizes) > steps:
             continue
-        size, longer = divmod(steps, used)
-        whole = Between(1.0, 1.0)
+        size, longer = divmod(steps, len(sizes))
         parts = tuple(
-            (_mean(ratio(count), size + (place < longer), whole), 1)
-            for place, count in enumerate(sizes)
+            (_mean(ratio(count), size + (place < longer)), 1) for place, count in enumerate(sizes)
         )
         chance = _chance(sizes, steps, records)
-        weighted.append((float(chance), parts[0][0] if used == 1 else ProductLoss(parts)))
+        weighted.append((float(chance), parts[0][0] if len(sizes) == 1 else ProductLoss(parts)))
     patterns = PatternsLoss(tuple(weighted))
     epsilon = one.deviation
     while min(_upper(one, epsilon), _upper(patterns, epsilon)) > _USUAL and epsilon < 1e3:
         epsilon *= 1.5
-    if _upper(one, epsilon) <= _upper(patterns, epsilon):
-        return AllocationPair("allocation of several records", one)
-    return AllocationPair("allocation of several records", patterns)
+    better = one if _upper(one, epsilon) <= _upper(patterns, epsilon) else patterns
+    return Pair("allocation of several records", better)
 
 
 def _upper(loss: PrivacyLoss, epsilon: float) -> float:
     """Upper end of delta in the worse order."""
-    both = (loss, loss.reversed)
-    return max(one.delta(epsilon, Bound.PESSIMISTIC, _ROUGH) for one in both)
+    return max(one.delta(epsilon, Bound.PESSIMISTIC, _ROUGH) for one in (loss, loss.reversed))
 
 
 def _partitions(total: int, largest: int | None = None) -> Iterator[tuple[int, ...]]:
@@ -183,17 +146,12 @@ def _chance(sizes: tuple[int, ...], steps: int, records: int) -> Fraction:
     return Fraction(ways * math.perm(steps, len(sizes)), steps**records)
 
 
-def poisson_sampling(ratio: Ratio, rate: float) -> AllocationPair:
-    """The dominating pair of one Poisson-sampled step, in which a record is with a probability.
-
-    Args:
-        ratio: law of the likelihood ratio of the step with the record in it, by side.
-        rate: the probability, in (0, 1].
-    """
-    return AllocationPair("Poisson sampling", _mean(ratio, 1, Between(rate, rate)))
+def poisson_sampling(ratio: Ratio, rate: float) -> Pair:
+    """The dominating pair of one step in which a record is with a probability in (0, 1]."""
+    return Pair("Poisson sampling", _mean(ratio, 1, Between(rate, rate)))
 
 
-def _mean(ratio: Ratio, steps: int, fraction: Between) -> PrivacyLoss:
+def _mean(ratio: Ratio, steps: int, fraction: Between = _WHOLE) -> PrivacyLoss:
     """The loss of a mean of ratios; a larger fraction reveals more, in both orders.
 
     Who draws from Q instead now and then, independently, turns the pair of a fraction into that of

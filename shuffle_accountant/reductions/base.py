@@ -19,6 +19,15 @@ Adjacency: one user's value among the N is replaced. Bound: upper bound.
 Colluders. If the adversary knows c of those drawn among m' people it knows in all, the others are
 ``m - c`` drawn from ``N - m'``. Whatever c, that is at least ``m - m' - 1`` decoys and a fraction
 of at most ``m / (N - m')``; more decoys and a smaller fraction are more private.
+
+Blocks. Of N shuffled messages m are the target's. The hockey-stick divergence between any two
+datasets that differ in the target's m values is at most that of m independent rounds of floor(N/m)
+messages with one of the target's each, by any theorem for such a round. *Proof.* Divide the
+messages into m blocks of floor(N/m) with one message of the target in each, and tell the observer
+all others. Shuffling every block and telling which message is in which block reveals more than
+shuffling them all, because shuffling the whole undoes it. Blocks are independent. QED. The same
+holds for m users whose data change at once. Adjacency: that of the theorem for one message. Bound:
+upper bound.
 """
 
 from __future__ import annotations
@@ -32,9 +41,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss
+from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
 
 Density = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A pair of distributions (P, Q) that dominates a round.
+
+    Attributes:
+        name: the theorem, as brackets report it.
+        loss: the pair's privacy loss.
+        two_sided: whether Q has no mass where P has none.
+    """
+
+    name: str
+    loss: PrivacyLoss
+    two_sided: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,44 +130,37 @@ class Reduction:
 
 
 def subsampled(inner: Reduction, users: int, population: int) -> Reduction:
-    """The reduction of a round on a random subset of the population, drawn anew every round.
+    """The reduction of a round on m users drawn anew every round from N >= m.
 
-    Args:
-        inner: reduction of the round given who takes part; its pair must be symmetric.
-        users: size m of the subset.
-        population: size N >= m that it is drawn from.
+    The pair of ``inner``, the reduction given who takes part, must be symmetric.
     """
-    if population == users:
-        return inner
-    return fraction_of(inner, users / population)
+    return inner if population == users else fraction_of(inner, users / population)
 
 
 def fraction_of(inner: Reduction, fraction: float) -> Reduction:
-    """The reduction of a round that each person takes part in with a given chance.
-
-    Args:
-        inner: as for `subsampled`.
-        fraction: of the population that takes part, in (0, 1].
-    """
-    return replace(
-        inner,
-        name=f"{inner.name}, subsampled",
-        loss=SubsampledLoss(inner=inner.loss, fraction=fraction),
-    )
+    """As `subsampled`, for the fraction of the population that takes part, in (0, 1]."""
+    loss = SubsampledLoss(inner=inner.loss, fraction=fraction)
+    return replace(inner, name=f"{inner.name}, subsampled", loss=loss)
 
 
 def among_colluders(
     inner: DominatingPair, users: int, population: int, colluding: int
 ) -> DominatingPair:
-    """The reduction of such a round if the adversary knows some of the population.
+    """The reduction of such a round if the adversary knows some of the population, not all.
 
-    Args:
-        inner: reduction of a round of as many users as are certainly not known, at least one; its
-            pair must be symmetric.
-        users: size of the subset.
-        population: size that it is drawn from.
-        colluding: how many of the population are known, fewer than all.
+    ``inner`` is that of a round of as many users as are certainly not known, at least one.
     """
     if not isinstance(inner, Reduction) or population - colluding <= users:
         return inner
     return subsampled(inner, users, population - colluding)
+
+
+def in_blocks(block: DominatingPair, messages: int) -> DominatingPair:
+    """The dominating pair of a round in which the target sends m >= 1 messages.
+
+    ``block`` is that of a round in which the target sends one message among floor(N/m).
+    """
+    if messages == 1:
+        return block
+    loss = ProductLoss(((block.loss, messages),))
+    return Pair(f"{block.name}, blocks", loss, block.two_sided)

@@ -24,11 +24,7 @@ from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
-from shuffle_accountant.randomizers.base import (
-    ConcreteRandomizer,
-    FiniteRandomizer,
-    Mixture,
-)
+from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandomizer, Mixture
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.clones import clones
@@ -45,12 +41,7 @@ _SMALL_EPS0 = 0.01
 
 @dataclass(frozen=True)
 class InputPair:
-    """Two inputs of a randomizer, as letters among decoys that are draws from its blanket.
-
-    Attributes:
-        randomizer: what every user applies.
-        inputs: the target's input under the dataset X, and under its neighbour X'.
-    """
+    """The target's inputs under X and X', as letters among decoys that are draws from a blanket."""
 
     randomizer: ConcreteRandomizer
     inputs: tuple[int, int]
@@ -70,12 +61,7 @@ class InputPair:
 
 
 def blanket(randomizer: ConcreteRandomizer, users: int) -> Reduction:
-    """Reduce a round of a known randomizer to its blanket.
-
-    Args:
-        randomizer: what every user applies.
-        users: messages in the round, >= 1.
-    """
+    """Reduce a round of ``users`` messages of a known randomizer to its blanket."""
     if randomizer.mixture is not None:
         return _response(randomizer.mixture, randomizer.eps0, users)
     if isinstance(randomizer, FiniteRandomizer):
@@ -116,22 +102,21 @@ def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:
         first, second, shared = randomizer.classes(inputs)
         pairs.append(_among_blanks(first, second, shared, randomizer.eps0))
     worst = max(pairs, key=lambda pair: pair.spread)
-    decoys = TargetAmongDecoys(
-        p0=tuple(worst.p0.tolist()),
-        p1=tuple(worst.p1.tolist()),
-        q=tuple(worst.q.tolist()),
-        n=users,
-    )
+    p0, p1, q = (tuple(law.tolist()) for law in (worst.p0, worst.p1, worst.q))
+    decoys = TargetAmongDecoys(p0, p1, q, n=users)
     if len(pairs) == 1 and randomizer.symmetric:
         number = _binary(worst, users, randomizer.eps0)
         if number is not None:
             return Reduction("blanket", decoys, BinaryLoss(number))
     else:
         pairs = [ordered for pair in pairs for ordered in (pair, pair.reversed)]
-    distinct = tuple(dict.fromkeys(pairs))
-    largest = max(pair.largest for pair in pairs)
+    return Reduction("blanket", decoys, among_messages(tuple(dict.fromkeys(pairs)), users))
+
+
+def among_messages(pairs: tuple[MessagePair, ...], users: int) -> BlanketLoss:
+    """The loss of the worst of ordered pairs of inputs, closed under exchange."""
     deviation = max(pair.deviation(users) for pair in pairs)
-    return Reduction("blanket", decoys, BlanketLoss(distinct, users, deviation, largest))
+    return BlanketLoss(pairs, users, deviation, max(pair.largest for pair in pairs))
 
 
 def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
@@ -139,16 +124,11 @@ def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
     if not randomizer.symmetric:
         pairs = [ordered for pair in pairs for ordered in (pair, pair.reversed)]
     p0, p1 = (partial(randomizer.density, float(x)) for x in pairs[0].inputs)
-    decoys = DensitiesAmongDecoys(
-        p0=p0,
-        p1=p1,
-        q=lambda y: np.minimum(p0(y), p1(y)),
-        blank=1.0 - randomizer.blanket_mass,
-        n=users,
-    )
+    blank = 1.0 - randomizer.blanket_mass
+    decoys = DensitiesAmongDecoys(p0, p1, lambda y: np.minimum(p0(y), p1(y)), blank, n=users)
     deviation = max(pair.letters(Bound.OPTIMISTIC, _ROUGH).deviation(users) for pair in pairs)
-    every = tuple(pairs)
-    return Reduction("blanket", decoys, BlanketLoss(every, users, deviation, randomizer.eps0))
+    loss = BlanketLoss(tuple(pairs), users, deviation, randomizer.eps0)
+    return Reduction("blanket", decoys, loss)
 
 
 def _among_blanks(p0: Array, p1: Array, blanket: Array, eps0: float = math.inf) -> MessagePair:
@@ -178,12 +158,9 @@ def _binary(pair: MessagePair, users: int, eps0: float) -> NumberOfClones | None
     p0, p1, q = pair.p0[heard], pair.p1[heard], pair.q[heard]
     if p0.size != 2 or p0[0] != p1[1] or p0[1] != p1[0] or q[0] != q[1] or q[0] == 0.0:
         return None
+    rate, idle = 2.0 * float(q[0]), float(pair.q[~heard].sum())
     number = NumberOfClones.from_chances(
-        float(p0.max()),
-        float(p0.min()),
-        decoys=users - 1,
-        rate=2.0 * float(q[0]),
-        idle=float(pair.q[~heard].sum()),
+        float(p0.max()), float(p0.min()), decoys=users - 1, rate=rate, idle=idle
     )
     if 0.0 < abs(number.largest - eps0) <= roundings(64) * (1.0 + eps0):
         return NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=number.rate, idle=number.idle)

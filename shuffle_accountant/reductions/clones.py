@@ -92,8 +92,6 @@ upper bound.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 from shuffle_accountant.losses.base import PrivacyLoss, by_side, noise_of
 from shuffle_accountant.losses.combined.revealed import DilutedLoss
@@ -106,19 +104,13 @@ from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
 from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss, among_draws
 from shuffle_accountant.numerics.rounding import Bound, over_root
 from shuffle_accountant.randomizers.base import Mixture
-from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
+from shuffle_accountant.reductions.base import Pair, Reduction, TargetAmongDecoys
 
 VARIANTS = ("exact", "paper", "tail")
 
 
 def strong(mixture: Mixture, users: int, variant: str) -> Reduction:
-    """Reduce a round of k-ary randomized response against the strong adversary.
-
-    Args:
-        mixture: what every user applies: the truth, or a uniformly random value.
-        users: messages in the round, >= 1.
-        variant: one of `VARIANTS`.
-    """
+    """Reduce a round of k-ary randomized response against the strong adversary."""
     k, gamma = mixture.categories, mixture.gamma
     single = gamma / k
     idle = mixture.truthful + gamma * ((k - 2) / k)
@@ -129,81 +121,47 @@ def strong(mixture: Mixture, users: int, variant: str) -> Reduction:
         loss = DilutedLoss(loss, active=mixture.truthful, harmless=gamma)
     elif variant == "tail":
         loss = ProbabilisticDpLoss(clones)
-    decoys = TargetAmongDecoys(
-        p0=(1.0, 0.0, 0.0), p1=(0.0, 1.0, 0.0), q=(single, single, idle), n=users
-    )
+    q = (single, single, idle)
+    decoys = TargetAmongDecoys(p0=(1.0, 0.0, 0.0), p1=(0.0, 1.0, 0.0), q=q, n=users)
     return Reduction(f"strong, {variant}", decoys, loss)
 
 
 def clones(eps0: float, users: int, *, interactive: bool = False) -> Reduction:
     """Reduce a round of any eps0-LDP randomizer to binary randomized response among clones.
 
-    Args:
-        eps0: local privacy parameter, nats, finite, >= 0.
-        users: messages in the round, >= 1.
-        interactive: whether the randomizer may depend on earlier messages of the same round.
+    An ``interactive`` one may depend on earlier messages of the same round.
     """
     ratio = math.exp(-eps0)
     u, v = 1.0 / (1.0 + ratio), ratio / (1.0 + ratio)
+    name, rate, idle = "clones", 2.0 * v, math.tanh(0.5 * eps0)
     if interactive:
-        rate, idle = ratio, -math.expm1(-eps0)
-    else:
-        rate, idle = 2.0 * v, math.tanh(0.5 * eps0)
-    return Reduction(
-        name="interactive clones" if interactive else "clones",
-        decoys=TargetAmongDecoys(
-            p0=(u, v, 0.0), p1=(v, u, 0.0), q=(0.5 * rate, 0.5 * rate, idle), n=users
-        ),
-        loss=BinaryLoss(NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=rate, idle=idle)),
-    )
+        name, rate, idle = "interactive clones", ratio, -math.expm1(-eps0)
+    q = (0.5 * rate, 0.5 * rate, idle)
+    number = NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=rate, idle=idle)
+    decoys = TargetAmongDecoys(p0=(u, v, 0.0), p1=(v, u, 0.0), q=q, n=users)
+    return Reduction(name, decoys, BinaryLoss(number))
 
 
-@dataclass(frozen=True)
-class NullLawPair:
-    """The dominating pair whose profile is the bound, or the envelope of the bounds."""
+def null_law(eps0: float, delta0: float, users: int) -> Pair:
+    """The dominating pair for a round of messages that are (eps0, delta0)-close to a null law.
 
-    name: ClassVar[str] = "null law"
-    two_sided: ClassVar[bool] = True
-
-    loss: PrivacyLoss
-
-
-def null_law(eps0: float, delta0: float, users: int) -> NullLawPair:
-    """The dominating pair for a round of messages that are close to a null law.
-
-    Args:
-        eps0: how close, nats, >= 0; at most `LARGEST_EPS0` unless ``delta0`` is 0.
-        delta0: up to what, in [0, 1).
-        users: messages, >= 1.
+    ``eps0`` is at most `LARGEST_EPS0` unless ``delta0`` is 0.
     """
+    loss: PrivacyLoss
     if delta0 > 0.0 and eps0 == 0.0:
         # the target alone: it is given away with probability delta0, and else hides nothing
-        return NullLawPair(DilutedLoss(clones(math.inf, 1).loss, delta0, 1.0 - delta0))
-    if delta0 > 0.0:
-        return NullLawPair(ZeroOutLoss(eps0, delta0, users))
-    if eps0 == 0.0 or eps0 > LARGEST_EPS0:  # nothing to hide, or nobody to hide among
-        return NullLawPair(clones(eps0, 1).loss)
-    return NullLawPair(among_draws(eps0, 0.0, users))
+        loss = DilutedLoss(clones(math.inf, 1).loss, delta0, 1.0 - delta0)
+    elif delta0 > 0.0:
+        loss = ZeroOutLoss(eps0, delta0, users)
+    elif eps0 == 0.0 or eps0 > LARGEST_EPS0:  # nothing to hide, or nobody to hide among
+        loss = clones(eps0, 1).loss
+    else:
+        loss = among_draws(eps0, 0.0, users)
+    return Pair("null law", loss, two_sided=True)
 
 
-@dataclass(frozen=True)
-class NullClonePair:
-    """The pair of laws whose profile is the envelope of the bounds."""
-
-    name: ClassVar[str] = "null clones"
-    two_sided: ClassVar[bool] = False
-
-    loss: PrivacyLoss
-
-
-def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> NullClonePair:
-    """The dominating pair for a record placed uniformly among others.
-
-    Args:
-        noise_multiplier: deviation of the noise over the largest norm.
-        places: number of batches, or of messages.
-        passes: how often the same placement is used.
-    """
+def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> Pair:
+    """The dominating pair for a record in one of the places, batches or messages, uniformly."""
     found = over_root(noise_multiplier, passes)
 
     def loss(side: Bound) -> PrivacyLoss:
@@ -212,4 +170,4 @@ def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> NullCl
             return gaussian_mean_loss(sigma, 1)
         return NullCloneLoss(sigma, places)
 
-    return NullClonePair(by_side(loss))
+    return Pair("null clones", by_side(loss))

@@ -15,11 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
-from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
 from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
@@ -32,6 +30,8 @@ from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedR
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.channel import ChannelRandomizer
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.reductions.blanket import among_messages
 from shuffle_accountant.reductions.clones import clones
 
 Groups = tuple[tuple[LocalRandomizer, int], ...]
@@ -43,53 +43,39 @@ _MOST_PARTS = 160
 _MOST_VALUES = 64
 
 
-@dataclass(frozen=True)
-class CrowdPair:
-    """The pair of a target among a random number of decoys."""
-
-    name: ClassVar[str] = "blanket, mixed crowd"
-    two_sided: ClassVar[bool] = True
-
-    loss: PrivacyLoss
-
-
-def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: int) -> CrowdPair:
-    """Reduce a round of a mixed crowd, for a target who applies ``randomizer``.
-
-    Args:
-        randomizer: the target's.
-        users: how many apply it, the target included.
-        others: the other groups.
-        colluding: how many of all users the adversary knows; fewer than all.
+def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: int) -> Pair:
+    """Reduce a round of a mixed crowd, for a target among the ``users`` of ``randomizer``.
 
     Raises:
         ValueError: no law that all randomizers share a part of is known.
     """
-    every = [(randomizer, users - 1), *others]
     messages_in_common(randomizer, others)
-    mixture = randomizer.mixture
-    if mixture is not None and all(other.mixture is not None for other, _ in others):
-        if mixture.truthful == 0.0:
-            return CrowdPair(clones(0.0, 1).loss)
-        groups = _honest([_responders(one, count) for one, count in every], colluding)
-        source = NumberOfMixedResponses(
-            mixture.categories, mixture.gamma, mixture.truthful, randomizer.eps0, groups
-        )
-        return CrowdPair(BinaryLoss(source))
+    loss = _loss(randomizer, [(randomizer, users - 1), *others], colluding)
+    return Pair("blanket, mixed crowd", loss, two_sided=True)
+
+
+def _loss(
+    randomizer: LocalRandomizer, every: list[tuple[LocalRandomizer, int]], colluding: int
+) -> PrivacyLoss:
+    mixtures = [(one.mixture, count) for one, count in every if one.mixture is not None]
+    if len(mixtures) == len(every):
+        own = mixtures[0][0]
+        k, gamma, truthful = own.categories, own.gamma, own.truthful
+        if truthful == 0.0:
+            return clones(0.0, 1).loss
+        groups = [Decoys(count, one.gamma, one.truthful) for one, count in mixtures]
+        honest = _honest(groups, colluding)
+        return BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, randomizer.eps0, honest))
     losses = []
     for pairs, chances in _candidates(every):
-        draws = _AmongDraws(pairs, randomizer.eps0, _honest(chances, colluding))
+        draws = _AmongDraws(pairs, _honest(chances, colluding))
         losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
     # each is a bound; the smallest spread is the best of them
-    return CrowdPair(min(losses, key=lambda loss: loss.deviation))
+    return min(losses, key=lambda loss: loss.deviation)
 
 
 def messages_in_common(randomizer: LocalRandomizer, others: Groups) -> None:
-    """Refuse randomizers that no law of messages is known for that all of them share.
-
-    Raises:
-        ValueError: in one line, which.
-    """
+    """Raise ValueError for randomizers of which no law of messages is known that all share."""
     for other, _ in others:
         if _shape(other) is None or _shape(other) != _shape(randomizer):
             first, second = type(randomizer).__name__, type(other).__name__
@@ -110,12 +96,6 @@ def _shape(randomizer: LocalRandomizer) -> tuple[object, ...] | None:
     if randomizer.kind == "subset-selection" and size is not None:
         return "subsets", randomizer.values, size
     return None
-
-
-def _responders(randomizer: LocalRandomizer, count: int) -> Decoys:
-    mixture = randomizer.mixture
-    assert mixture is not None  # whoever calls has looked
-    return Decoys(count, mixture.gamma, mixture.truthful)
 
 
 def _honest(groups: list[Decoys], colluding: int) -> tuple[Decoys, ...]:
@@ -191,41 +171,31 @@ def _matrix(randomizer: LocalRandomizer) -> Array:
 
 @dataclass(frozen=True)
 class _AmongDraws:
-    """The target's pairs of inputs among a random number of draws of a law.
+    """The target's pairs of inputs among a random number of draws of a law, a `PartSource`."""
 
-    Attributes:
-        pairs: ordered pairs, closed under exchange.
-        eps0: the target's local privacy parameter, nats.
-        groups: the others, with their chances to be draws.
-    """
-
-    pairs: tuple[MessagePair, ...]
-    eps0: float
-    groups: tuple[Decoys, ...]
+    pairs: tuple[MessagePair, ...]  # ordered, closed under exchange
+    groups: tuple[Decoys, ...]  # the others, with their chances to be draws
 
     @property
     def largest(self) -> float:
-        """Upper bound of the finite losses, nats."""
         return max(pair.largest for pair in self.pairs)
 
     @property
     def deviation(self) -> float:
-        """Rough standard deviation at the expected number, nats."""
         users = 1 + math.floor(average(self.groups))
         return max(pair.deviation(users) for pair in self.pairs)
 
     @property
     def expected(self) -> float:
-        """Expected number of messages that the target's is among, its own included."""
         return 1.0 + average(self.groups)
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
-        """The mixture's parts, one for each block of numbers of draws: fewer hide less."""
         samples, missing = self.samples(side, effort)
-        return tuple(Part(one.weight, self._among(one.users - 1)) for one in samples), missing
+        parts = (Part(one.weight, among_messages(self.pairs, one.users)) for one in samples)
+        return tuple(parts), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
-        """The weights and users of `parts`, without their losses; the target takes part."""
+        """One for each block of numbers of draws, fewer of which hide less; the target is one."""
         moved = tuple(group.moved(side) for group in self.groups)
         law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
         resolution = max(effort.resolution, 1e-6)
@@ -238,8 +208,3 @@ class _AmongDraws:
             for weight, number in zip(law.weight.tolist(), numbers.tolist(), strict=True)
         )
         return samples, law.missing
-
-    def _among(self, decoys: int) -> PrivacyLoss:
-        users = decoys + 1
-        deviation = max(pair.deviation(users) for pair in self.pairs)
-        return BlanketLoss(self.pairs, users, deviation, self.largest)

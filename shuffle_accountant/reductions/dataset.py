@@ -29,35 +29,20 @@ from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction
 
 
 def example(sigma: float, users: int, population: int) -> Reduction:
-    """The example pair of normal noise.
-
-    Args:
-        sigma: standard deviation of the noise on 0 or 1.
-        users: messages in the round.
-        population: from how many they are drawn.
-    """
+    """The example pair of normal noise of deviation sigma on 0 or 1."""
     density = GaussianRandomizer(sigma).density
     zero, one = partial(density, 0.0), partial(density, 1.0)
     fraction = quotient(users, population)
     name = "gaussian example" if users == population else "gaussian example, subsampled"
-    return Reduction(
-        name,
-        DensitiesAmongDecoys(p0=one, p1=zero, q=zero, blank=0.0, n=users),
-        by_side(lambda side: gaussian_mean_loss(sigma, users, share_of(fraction, side))),
-    )
+    decoys = DensitiesAmongDecoys(p0=one, p1=zero, q=zero, blank=0.0, n=users)
+    loss = by_side(lambda side: gaussian_mean_loss(sigma, users, share_of(fraction, side)))
+    return Reduction(name, decoys, loss)
 
 
 def attained(
     randomizer: FiniteRandomizer, users: int, population: int, epsilon: float
 ) -> tuple[float, float, tuple[int, int, int]]:
     """The largest divergence over datasets of which all others hold one value.
-
-    Args:
-        randomizer: what every user applies.
-        users: messages in the round.
-        population: from how many they are drawn; another user takes the target's place if it is
-            not drawn.
-        epsilon: nats, >= 0.
 
     Returns:
         ``(lower, upper, (x0, x1, others))``: a bracket of that dataset's divergence.
@@ -70,15 +55,9 @@ def attained(
 def dataset_losses(
     randomizer: FiniteRandomizer, users: int, population: int
 ) -> dict[OrderedPairLoss, tuple[int, int, int]]:
-    """Privacy losses of the datasets of which all others hold one value.
+    """The datasets ``(x0, x1, others)`` of which all others hold one value, by their loss.
 
-    Args:
-        randomizer: what every user applies.
-        users: messages in the round.
-        population: from how many they are drawn.
-
-    Returns:
-        The datasets ``(x0, x1, others)`` by their loss; both orders of x0 and x1 are one loss.
+    Both orders of x0 and x1 are one loss.
     """
     losses: dict[OrderedPairLoss, tuple[int, int, int]] = {}
     for pair, triple in _pairs(randomizer, users, population).items():

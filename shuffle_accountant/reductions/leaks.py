@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from shuffle_accountant.losses.base import DominatingPair, PrivacyLoss, by_side
+from shuffle_accountant.losses.base import DominatingPair, by_side
 from shuffle_accountant.losses.combined.revealed import PatternsLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Bound, lowered, raised, roundings
-
-__all__ = ["LeakyPair", "among_weighted", "exposed", "fewest_hidden", "in_batches"]
+from shuffle_accountant.reductions.base import Pair
 
 # Numbers of other exposed messages are distinguished in ranges of at most this share of all users,
 # over which epsilon changes by less than the share, or in this many ranges where those are too
@@ -44,30 +42,17 @@ Inner = Callable[[int], DominatingPair]
 """The pair of a round of a number of users."""
 
 
-@dataclass(frozen=True)
-class LeakyPair:
-    """A pair of a round with an imperfect shuffler."""
-
-    name: str
-    loss: PrivacyLoss
-    two_sided: bool
-
-
 def exposed(inner: Inner, users: int, exposure: float, everyone: bool) -> DominatingPair:
-    """The pair of a round in which messages are recognised with a probability.
+    """The pair of a round in which the target's message is recognised with a probability.
 
-    Args:
-        inner: the pair for a number of users.
-        users: number of honest users, >= 1.
-        exposure: the probability, in (0, 1].
-        everyone: whether others' messages are recognised, too.
+    Or every message, if ``everyone``. The ``users`` are the honest ones.
     """
     alone, whole = inner(1), inner(users)
     name = f"{whole.name}, exposure"
     if exposure == 0.0:
-        return LeakyPair(name, whole.loss, whole.two_sided)
+        return Pair(name, whole.loss, whole.two_sided)
     if exposure == 1.0 or users == 1:
-        return LeakyPair(name, PatternsLoss(((1.0, alone.loss),)), whole.two_sided)
+        return Pair(name, PatternsLoss(((1.0, alone.loss),)), whole.two_sided)
     hidden, rare = [(dict.fromkeys(Bound, 1.0), 0, 0)], 0.0
     if everyone:
         hidden, rare = _others(users, exposure)
@@ -81,7 +66,7 @@ def exposed(inner: Inner, users: int, exposure: float, everyone: bool) -> Domina
         rest = (1.0 - exposure) * rare if upper else 0.0
         return PatternsLoss((*found, (min(exposure + rest, 1.0), alone.loss)))
 
-    return LeakyPair(name, by_side(parts), whole.two_sided)
+    return Pair(name, by_side(parts), whole.two_sided)
 
 
 def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float], int, int]], float]:
@@ -105,22 +90,16 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float],
     error = roundings(off)
     high = raised(tail[:-1], error) - lowered(tail[1:], error)
     low = np.maximum(lowered(tail[:-1], error) - raised(tail[1:], error), 0.0)
+    columns = (high.tolist(), low.tolist(), edges[:-1].tolist(), (edges[1:] - 1).tolist())
     ranges = [
         ({Bound.PESSIMISTIC: above, Bound.OPTIMISTIC: below}, first, last)
-        for above, below, first, last in zip(
-            *(high.tolist(), low.tolist(), edges[:-1].tolist(), (edges[1:] - 1).tolist()),
-            strict=True,
-        )
+        for above, below, first, last in zip(*columns, strict=True)
     ]
     return ranges, raised(float(tail[-1]), error)
 
 
 def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
     """The fewest users who are hidden with the target, but for a mass that is put to its exposure.
-
-    Args:
-        users: number of honest users, >= 1.
-        exposure: probability, in (0, 1], with which each message is recognised.
 
     Returns:
         The number, and the probability of the target's exposure, raised by that mass.
@@ -134,17 +113,9 @@ def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
 def among_weighted(
     inner: Inner, users: int, weights: tuple[float, ...], colluding: int
 ) -> DominatingPair:
-    """The pair of a round after which the target's place has a posterior law.
+    """The pair of a round after which the target's place has a posterior law, a weight for each.
 
-    Its divergence is convex in the law and the same for every order of it. So it is at most that of
-    1/w equal weights if none is above w, and at least that of equal weights at all places that have
-    one. Who colludes may know its own place: at worst those of the likeliest others.
-
-    Args:
-        inner: the pair for a number of users.
-        users: number of honest users, >= 1.
-        weights: the posterior probabilities, one for each user.
-        colluding: users who work with the observer.
+    Who colludes may know its own place: at worst those of the likeliest others.
     """
     shares = np.sort(np.array(weights))[::-1]
     largest = float(shares[0])
@@ -155,7 +126,7 @@ def among_weighted(
     some = min(int(np.count_nonzero(shares)), users)
     few, many = inner(max(min(fewest, some), 1)), inner(some)
     loss = by_side(lambda side: (few if side is Bound.PESSIMISTIC else many).loss)
-    return LeakyPair(f"{many.name}, weights", loss, many.two_sided)
+    return Pair(f"{many.name}, weights", loss, many.two_sided)
 
 
 def _at_most(count: int, largest: float, weights: list[float]) -> bool:
@@ -168,19 +139,15 @@ def _at_most(count: int, largest: float, weights: list[float]) -> bool:
 def in_batches(
     inner: Inner, batches: tuple[int, ...], colluding: int, random: bool
 ) -> DominatingPair:
-    """The pair of a round whose messages are shuffled in batches.
+    """The pair of a round whose messages are shuffled in batches of these sizes, ascending.
 
-    Args:
-        inner: the pair for a number of users.
-        batches: their sizes, ascending.
-        colluding: users who work with the observer, who may all be in the target's batch.
-        random: whether users are assigned at random.
+    All who work with the observer may be in the target's batch.
     """
     if not random:
         smallest = inner(max(batches[0] - colluding, 1))
-        return LeakyPair(f"{smallest.name}, batches", smallest.loss, smallest.two_sided)
+        return Pair(f"{smallest.name}, batches", smallest.loss, smallest.two_sided)
     total = sum(batches)
     sizes = {size: batches.count(size) * size / total for size in batches}
     parts = [(weight, inner(max(size - colluding, 1)).loss) for size, weight in sizes.items()]
     first = inner(max(batches[-1] - colluding, 1))
-    return LeakyPair(f"{first.name}, batches", PatternsLoss(tuple(parts)), first.two_sided)
+    return Pair(f"{first.name}, batches", PatternsLoss(tuple(parts)), first.two_sided)

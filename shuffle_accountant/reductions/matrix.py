@@ -46,8 +46,9 @@ lemma's.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -62,9 +63,8 @@ from shuffle_accountant.losses.dealt.correlated import (
     rough_epsilon,
 )
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
-from shuffle_accountant.reductions.allocation import AllocationPair
+from shuffle_accountant.reductions.base import Pair
 
 # Candidates of g, relative to the variance, for chains above and below, and of theta.
 _COMMON = (0.45, 0.55, 0.65, 0.75, 0.82, 0.88, 0.94, 1.0, 1.1)
@@ -93,49 +93,44 @@ _IDLE = 1e-3
 _OWN = 1e-6
 
 
-def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> AllocationPair:
+def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> Pair:
     """The dominating pair of a deal over the leaves of a binary tree whose nodes are released.
 
-    Args:
-        noise_multiplier: deviation of every node's noise over a record's largest norm.
-        bins: number of leaves, a power of 2.
-        epochs: how often the deal is gone through, with a tree of its own each.
+    Each epoch has a tree of its own, with ``bins`` leaves, a power of 2.
     """
     step = epochs / noise_multiplier**2
     variance = step * bins.bit_length()
 
-    def loss(side: Bound) -> PrivacyLoss:
-        away = 1.0 + (roundings(8) if side is Bound.PESSIMISTIC else -roundings(8))
-        source = TreeRatios(variance * away, False, step * away)
-        return CorrelatedLoss(source, bins)
+    def loss(away: float) -> PrivacyLoss:
+        return CorrelatedLoss(TreeRatios(variance * away, False, step * away), bins)
 
-    above, below = loss(Bound.PESSIMISTIC), loss(Bound.OPTIMISTIC)
-    return AllocationPair("correlated noise, tree", LossBySide(above, below))
+    ends = LossBySide(loss(1.0 + roundings(8)), loss(1.0 - roundings(8)))
+    return Pair("correlated noise, tree", ends)
 
 
 def banded(
     coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
-) -> AllocationPair:
+) -> Pair:
     """The dominating pair of a deal whose noise is correlated over a band of steps.
 
-    Args:
-        coefficients: of a column of the Toeplitz encoder, shape (p,); p <= bins if epochs > 1.
-        noise_multiplier: deviation of the white noise over a record's largest norm.
-        bins: number of steps of an epoch.
-        epochs: how often the deal is gone through.
+    The p ``coefficients`` are those of a column of the Toeplitz encoder; p <= bins if epochs > 1.
     """
-    size = tuple(abs(c) for c in coefficients)
-    precision = noise_multiplier**-2.0
-    kernel = _kernel(np.asarray(size)) * epochs * precision
+    return Pair("correlated noise, bands", _of_bands(coefficients, noise_multiplier, bins, epochs))
+
+
+def _of_bands(
+    coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
+) -> LossBySide:
+    bands, precision = len(coefficients), noise_multiplier**-2.0
+    kernel = _kernel(np.abs(coefficients)) * epochs * precision
+    above: PrivacyLoss
     if kernel[0] < _NOTHING:  # squares may lack digits
-        upper = gaussian_mean_loss(0.9 / math.sqrt(_NOTHING), 1)
-        lower = CorrelatedLoss(UnknownRatios(_NOTHING, False), bins)
-        return AllocationPair("correlated noise, bands", LossBySide(upper, lower))
-    variance = float(kernel[0]) * (1.0 + roundings(4.0 * len(size) + 32.0))
-    used = bins if epochs == 1 else bins - len(size) + 1
+        above = gaussian_mean_loss(0.9 / math.sqrt(_NOTHING), 1)
+        return LossBySide(above, CorrelatedLoss(UnknownRatios(_NOTHING, False), bins))
+    variance = float(kernel[0]) * (1.0 + roundings(4.0 * bands + 32.0))
+    used = bins if epochs == 1 else bins - bands + 1
     contribution = math.sqrt(variance)
-    pair = len(coefficients) == 2 and min(coefficients) > 0.0 and used > 1
-    if pair and _LEAST <= contribution <= _MOST:
+    if bands == 2 and min(coefficients) > 0.0 and used > 1 and _LEAST <= contribution <= _MOST:
         # a chain with the same covariances of neighbours shows where to look closely
         epsilon = rough_epsilon(used, variance, float(kernel[1] / kernel[0]), 0.0)
 
@@ -148,9 +143,7 @@ def banded(
             source = PairRatios(variance * away, False, first, second, last, epsilon)
             return CorrelatedLoss(source, used if upper else bins)
 
-        ends = LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
-        return AllocationPair("correlated noise, bands", ends)
-    above: PrivacyLoss
+        return LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
     if epochs > 1 and 3 <= bins <= _AROUND and _LEAST <= contribution <= _AROUND_MOST:
         above = CorrelatedLoss(_around(tuple(kernel.tolist()), variance, bins), bins)
     elif used > 1 and _LEAST <= contribution <= _MOST:
@@ -158,10 +151,10 @@ def banded(
     else:
         above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
     below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
-    return AllocationPair("correlated noise, bands", LossBySide(above, below))
+    return LossBySide(above, below)
 
 
-def bands_are_a_pair(coefficients: tuple[float, ...], bins: int, epochs: int) -> bool:
+def bands_are_a_pair(coefficients: Sequence[float], bins: int, epochs: int) -> bool:
     """Whether neighbours share one normal value each, which is followed as it is."""
     return len(coefficients) == 2 and min(coefficients) > 0.0 and epochs == 1 and bins > 1
 
@@ -240,18 +233,15 @@ def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
     """The chain above a Toeplitz covariance that reveals least at a delta of about 1e-6."""
     shape = np.asarray(kernel) / kernel[0]
     found = _candidates(tuple(shape.tolist()), bins, above=True)
-    best: tuple[float, tuple[float, float, float]] | None = None
-    chosen: dict[tuple[float, float, float], None] = {}
-    for weight in _WEIGHTS:
-        moments = [_moment(one, variance, bins, weight) for one in found]
-        chosen[found[int(np.argmin(moments))]] = None
-    for common, theta, own in chosen:
+    chosen = [
+        min(found, key=lambda one: _moment(one, variance, bins, weight)) for weight in _WEIGHTS
+    ]
+    rough = {}
+    for common, theta, own in dict.fromkeys(chosen):
         parts = (common * variance, theta, own * variance)
-        epsilon = rough_epsilon(bins, *parts)
-        if best is None or epsilon < best[0]:
-            best = (epsilon, parts)
-    assert best is not None
-    return ChainRatios(variance, False, *best[1], best[0])
+        rough[parts] = rough_epsilon(bins, *parts)
+    best = min(rough, key=lambda parts: rough[parts])
+    return ChainRatios(variance, False, *best, rough[best])
 
 
 @lru_cache(maxsize=64)
@@ -268,27 +258,23 @@ def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
     cosines = np.cos(2.0 * math.pi / bins * np.outer(np.arange(bins // 2 + 1), away))
     both = np.minimum(away, bins - away)[1 : bins // 2 + 1]
     added = cosines[:, both] * np.where(2 * both == bins, 1.0, 2.0)
-    best: tuple[float, ChainRatios] | None = None
-    for theta in _THETA:
+    sides = np.column_stack([np.full(len(cosines), -1.0), added])
+    cost = np.append(1.0, np.zeros(both.size))
+    best, least = (math.nan, math.nan, math.nan), math.inf
+    for theta, common in product(_THETA, _COMMON):
         chain = (theta**away + theta ** (bins - away)) / (1.0 + theta**bins)
-        for common in _COMMON:
-            short = cosines @ (shape - common * chain)
-            sides = np.column_stack([np.full(short.size, -1.0), added])
-            cost = np.append(1.0, np.zeros(both.size))
-            answer = linprog(cost, A_ub=sides, b_ub=-short, method="highs")
-            if answer.status != 0:
-                continue
-            above = np.maximum(answer.x[1:], 0.0)
-            own = max(float(np.max(short + added @ above)), 0.0) + _OWN
-            covariance = variance * (common * chain + own * (away == 0))
-            moment = float(np.sum(np.expm1(np.minimum(_WEIGHT_BELOW * covariance, 600.0))))
-            if best is None or moment < best[0]:
-                parts = (common * variance, theta, own * variance)
-                best = moment, ChainRatios(variance, False, *parts, 0.0, ring=True)
-    assert best is not None
-    found = best[1]
+        short = cosines @ (shape - common * chain)
+        answer = linprog(cost, A_ub=sides, b_ub=-short, method="highs")
+        if answer.status != 0:
+            continue
+        above = np.maximum(answer.x[1:], 0.0)
+        own = max(float(np.max(short + added @ above)), 0.0) + _OWN
+        covariance = variance * (common * chain + own * (away == 0))
+        moment = float(np.sum(np.expm1(np.minimum(_WEIGHT_BELOW * covariance, 600.0))))
+        if moment < least:
+            best, least = (common * variance, theta, own * variance), moment
     # where to look closely: a chain that does not come back is near enough
-    return replace(found, epsilon=rough_epsilon(bins, found.common, found.theta, found.own))
+    return ChainRatios(variance, False, *best, rough_epsilon(bins, *best), ring=True)
 
 
 @lru_cache(maxsize=64)
@@ -297,10 +283,7 @@ def _candidates(
 ) -> tuple[tuple[float, float, float], ...]:
     """Values (g, theta, w), relative to the variance, of chains above a Toeplitz covariance.
 
-    Args:
-        shape: the covariance by distance, the first 1.
-        bins: number of bins, > 1.
-        above: whether above it, or below.
+    Or of chains below it. The ``shape`` is the covariance by distance, the first 1.
     """
     from scipy.optimize import linprog
 
@@ -313,19 +296,15 @@ def _candidates(
     sides = np.column_stack([np.full(grid.size, -sign), 2.0 * cosines[:, 1 : reach + 1]])
     cost = np.append(sign, np.zeros(reach))
     found = []
-    for theta in _THETA:
+    for theta, common in product(_THETA, _COMMON if above else _COMMON_BELOW):
         chain = (1.0 - theta**2) / (1.0 - 2.0 * theta * np.cos(grid) + theta**2)
-        for common in _COMMON if above else _COMMON_BELOW:
-            answer = linprog(
-                cost, A_ub=sides, b_ub=sign * (common * chain - spectrum), method="highs"
-            )
-            if answer.status != 0:
-                continue
-            own = _checked(shape, common, theta, answer.x[1:], sign)
-            if above:
-                found.append((common, theta, max(own, _OWN)))
-            elif own >= 0.0:
-                found.append((common, theta, own))
+        ends = sign * (common * chain - spectrum)
+        answer = linprog(cost, A_ub=sides, b_ub=ends, method="highs")
+        if answer.status != 0:
+            continue
+        own = _checked(shape, common, theta, answer.x[1:], sign)
+        if above or own >= 0.0:
+            found.append((common, theta, max(own, _OWN) if above else own))
     return tuple(found)
 
 
@@ -339,8 +318,7 @@ def _checked(
     """
     size = max(len(shape), added.size + 1)
     # w is at least this less the chain, or at most
-    rest = np.zeros(size)
-    rest[: len(shape)] += shape
+    rest = np.append(shape, np.zeros(size - len(shape)))
     rest[1 : added.size + 1] += sign * np.maximum(added, 0.0)
     cosine = np.concatenate([[rest[0]], 2.0 * rest[1:]])
     grid = np.linspace(0.0, math.pi, _CHECKED)
@@ -354,6 +332,3 @@ def _checked(
     if sign > 0.0:
         return float(max(short.max(), 0.0) + between + 1e-9)
     return float(short.min() - between - 1e-9)
-
-
-__all__ = ["LEAST_SIGMA", "banded", "tree_of_noise"]

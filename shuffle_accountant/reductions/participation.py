@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Bound, outwards, roundings, sequential_sum
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.reductions.base import Reduction, TargetAmongDecoys
+from shuffle_accountant.reductions.base import Pair, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.choice import reduce
 
 # Blocks of numbers of users: most; most if each number has its own; fewest, if there are as many.
@@ -46,42 +45,23 @@ _WIDTH, _LEAST_WIDTH = 3e-4, 4e-5
 _SHARE = 0.25
 
 
-@dataclass(frozen=True)
-class ParticipationPair:
-    """The pair of a round with random participation: the mixture over its number of users."""
-
-    two_sided: ClassVar[bool] = True
-
-    name: str
-    loss: PrivacyLoss
-
-
 def participation(
     randomizer: LocalRandomizer,
     trials: int,
     probability: float,
     reduction: str,
     variant: str | None,
-) -> ParticipationPair:
-    """Reduce a round with random participation.
-
-    Args:
-        randomizer: what every user applies.
-        trials: number N of people who might take part, >= 1.
-        probability: q, that one of them does, in (0, 1).
-        reduction: theorem for a round of a known number of users.
-        variant: its variant.
-    """
+) -> Pair:
+    """Reduce a round in which each of N >= 1 ``trials`` takes part with probability q in (0, 1)."""
     users = max(round(trials * probability), 1)
     inner = reduce(randomizer, users, users, reduction, variant)
     source = _Takers(randomizer, trials, probability, reduction, variant)
     listed, name = MixtureLoss(source), f"{inner.name}, random participation"
     pairs = _letters(inner, randomizer.eps0)
     if not pairs:
-        return ParticipationPair(name, listed)
-    two, more = MIXTURES.most_terms
-    most = two if isinstance(inner.loss, BinaryLoss) else more
-    return ParticipationPair(name, RandomUsersLoss(pairs, source, listed, most))
+        return Pair(name, listed, two_sided=True)
+    most = MIXTURES.most_terms[0 if isinstance(inner.loss, BinaryLoss) else 1]
+    return Pair(name, RandomUsersLoss(pairs, source, listed, most), two_sided=True)
 
 
 def _letters(inner: DominatingPair, eps0: float) -> tuple[MessageSource, ...]:
@@ -91,15 +71,15 @@ def _letters(inner: DominatingPair, eps0: float) -> tuple[MessageSource, ...]:
     if isinstance(inner.loss, BlanketLoss):
         return inner.loss.pairs
     if isinstance(inner.loss, BinaryLoss) and isinstance(inner.decoys, TargetAmongDecoys):
-        decoys = inner.decoys  # two letters that mirror one another, so one order stands for both
-        p0, p1, q = (np.array(row) for row in (decoys.p0, decoys.p1, decoys.q))
+        # two letters that mirror one another, so one order stands for both
+        p0, p1, q = map(np.array, (inner.decoys.p0, inner.decoys.p1, inner.decoys.q))
         return (MessagePair(p0, p1, q, eps0),)
     return ()
 
 
 @dataclass(frozen=True)
 class _Takers:
-    """The sampled rounds, one for each block of numbers of users."""
+    """The sampled rounds, one for each block of numbers of users: a `PartSource`."""
 
     randomizer: LocalRandomizer
     trials: int
@@ -109,29 +89,24 @@ class _Takers:
 
     @property
     def largest(self) -> float:
-        """Largest loss, that of a user who takes part alone, nats."""
-        return self._inner(1).largest
+        # that of a user who takes part alone
+        return self._drawn(1).largest
 
     @property
     def deviation(self) -> float:
-        """Rough standard deviation of the loss at the expected number of users, nats."""
-        users = max(round(self.trials * self.probability), 1)
-        if users == self.trials:
-            return self._inner(users).deviation
-        return SubsampledLoss(self._inner(users), users / self.trials).deviation
+        users = max(round(self.expected), 1)
+        return self._drawn(users, users / self.trials).deviation
 
     @property
     def expected(self) -> float:
-        """Expected number of users."""
         return self.trials * self.probability
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
-        """A part for nobody, and one or two for each block of numbers of users."""
-        blocks, missing = self._blocks(side, effort)
-        return tuple(part for block in blocks for part in self._block(*block, side)), missing
+        samples, missing = self.samples(side, effort)
+        return tuple(self._part(one) for one in samples), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
-        """The weights, users and fractions of `parts`, without their losses."""
+        """A sample for nobody, and one or two for each block of numbers of users."""
         blocks, missing = self._blocks(side, effort)
         return tuple(one for block in blocks for one in self._ends(*block, side)), missing
 
@@ -141,7 +116,11 @@ class _Takers:
         """Mass, least, most and mean of blocks of numbers of users, and what is in none."""
         every = Decoys(self.trials, self.probability, 1.0 - self.probability)
         law = count_law((every,), side, tail=0.5 * effort.tail, resolution=0.0)
-        width = _width(effort)
+        width = min(
+            max(1.3 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH)
+        )
+        if effort.rounds > 1.0:  # as close as what is asked for
+            width = max(0.5 * effort.resolution, _LEAST_WIDTH)
         starts = np.arange(law.low.size)
         if starts.size > _ALL_PARTS:
             starts = starts_of(law, width, _SHARE, spare=1.0)
@@ -163,10 +142,6 @@ class _Takers:
                 mass, mean = (outwards(x, noise, upper=upper) for x in (mass, mean))
                 blocks.append((mass, int(law.low[first]), int(law.high[last - 1]), mean))
         return blocks, law.missing
-
-    def _block(self, mass: float, low: int, high: int, mean: float, side: Bound) -> list[Part]:
-        """Rounds that bound those of ``low`` to ``high`` users, ``mean`` of them on average."""
-        return [self._part(one) for one in self._ends(mass, low, high, mean, side)]
 
     def _ends(self, mass: float, low: int, high: int, mean: float, side: Bound) -> list[Sample]:
         """Samples that bound those of ``low`` to ``high`` users, ``mean`` of them on average.
@@ -195,20 +170,10 @@ class _Takers:
         return Sample(weight, users, fraction)
 
     def _part(self, sample: Sample) -> Part:
-        """A sample with its loss."""
-        if sample.users == 0:
-            return Part(sample.weight, None)
-        inner = self._inner(sample.users)
-        if sample.fraction < 1.0:
-            inner = SubsampledLoss(inner, sample.fraction)
-        return Part(sample.weight, inner)
+        drawn = self._drawn(sample.users, sample.fraction) if sample.users else None
+        return Part(sample.weight, drawn)
 
-    def _inner(self, users: int) -> PrivacyLoss:
-        return reduce(self.randomizer, users, users, self.reduction, self.variant).loss
-
-
-def _width(effort: Effort) -> float:
-    """Relative width of the likeliest blocks."""
-    if effort.rounds > 1.0:  # as close as what is asked for
-        return max(0.5 * effort.resolution, _LEAST_WIDTH)
-    return min(max(1.3 * effort.resolution, _WIDTH), max(40.0 * effort.resolution, _LEAST_WIDTH))
+    def _drawn(self, users: int, fraction: float = 1.0) -> PrivacyLoss:
+        """The loss of a round of this many users, a fraction of all."""
+        inner = reduce(self.randomizer, users, users, self.reduction, self.variant).loss
+        return SubsampledLoss(inner, fraction) if fraction < 1.0 else inner

@@ -16,11 +16,15 @@ from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.reports.tables import rounded_up
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import CyclicPoisson, ShuffledBatches
+from shuffle_accountant.rounds.batches import (
+    CyclicPoisson,
+    FixedSizeSampled,
+    PoissonSampled,
+    ShuffledBatches,
+)
 from shuffle_accountant.rounds.matrix import MatrixMechanism
 from shuffle_accountant.rounds.memoised import MemoisedRounds
 from shuffle_accountant.rounds.protocol import Rounds
-from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 

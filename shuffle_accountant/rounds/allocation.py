@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any, ClassVar
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Bound
-from shuffle_accountant.reductions.allocation import (
-    AllocationPair,
-    Ratio,
-    allocation,
-    allocation_in_blocks,
-    allocation_of_several,
-    allocation_of_unequal,
-)
-from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.reductions import allocation as reductions
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.rounds.base import RoundOfParts, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import (
     GaussianMechanism,
     LaplaceMechanism,
@@ -31,17 +25,13 @@ from shuffle_accountant.rounds.mechanisms import (
 )
 from shuffle_accountant.rounds.pld import PldRound
 
-__all__ = ["RandomAllocation"]
-
 MAX_STEPS = 10**9
 # Most records of a user: in one bin, and in independent ones, where 12 have 77 patterns.
 MOST_RECORDS, MOST_PATTERNS = 10_000, 12
-# Relative width of the bracket for one round of several blocks, as for one of any round.
-_TOLERANCE = 1e-3
 
 
-@dataclass(frozen=True, init=False)
-class RandomAllocation(Round):
+@dataclass(frozen=True)
+class RandomAllocation(RoundOfParts):
     """One epoch of ``steps`` steps in which every record takes part in one, chosen at random.
 
     Every record's step is drawn uniformly and independently of the others', so batches vary in
@@ -77,30 +67,25 @@ class RandomAllocation(Round):
     """
 
     kind: ClassVar[str] = "allocation"
+    parts: ClassVar = {"mechanism": step_from_dict}
+    later: ClassVar = ("records_per_user", "together")
+    adjacency = Adjacency.ZERO_OUT
 
     mechanism: Mechanism | PldRound
+    _: KW_ONLY
     steps: int
-    selected: int
-    released: int | None
-    passes: int
-    records_per_user: int
-    together: bool
+    selected: int = 1
+    released: int | None = None
+    passes: int = 1
+    records_per_user: int = 1
+    together: bool = False
 
-    def __init__(
-        self,
-        mechanism: Mechanism | PldRound,
-        *,
-        steps: int,
-        selected: int = 1,
-        released: int | None = None,
-        passes: int = 1,
-        records_per_user: int = 1,
-        together: bool = False,
-    ) -> None:
-        mechanism = zero_out_step(mechanism, scheduled=True)
-        steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=steps)
-        selected = validate.integer(minimum=1, maximum=steps, selected=selected)
-        passes = validate.integer(minimum=1, maximum=10**6, passes=passes)
+    def __post_init__(self) -> None:
+        mechanism = zero_out_step(self.mechanism, scheduled=True)
+        steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=self.steps)
+        selected = validate.integer(minimum=1, maximum=steps, selected=self.selected)
+        passes = validate.integer(minimum=1, maximum=10**6, passes=self.passes)
+        released = self.released
         if released is not None:
             released = validate.integer(minimum=1, maximum=steps, released=released)
             if selected > 1 or passes > 1:
@@ -108,130 +93,98 @@ class RandomAllocation(Round):
                     "released is for one pass over one selected step, got "
                     f"released={released}, selected={selected}, passes={passes}"
                 )
-        together = validate.flag(together=together)
+        together = validate.flag(together=self.together)
         records = validate.integer(
-            minimum=1, maximum=MOST_RECORDS, records_per_user=records_per_user
+            minimum=1, maximum=MOST_RECORDS, records_per_user=self.records_per_user
         )
-        if records > 1:
-            _check_records(mechanism, records, together, (selected, released, passes))
-        values = {
-            "mechanism": mechanism,
-            "steps": steps,
-            "selected": selected,
-            "released": None if released == steps else released,
-            "passes": passes,
-            "records_per_user": records,
-            "together": together and records > 1,  # equal rounds are to be equal values
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        schedule = _schedule_of(mechanism)
-        if schedule is None:
+        if records > 1 and (selected, released, passes) != (1, None, 1):
+            raise ValueError(
+                "records_per_user must be 1 with selected, released or passes, got "
+                f"records_per_user={records}"
+            )
+        joint = GaussianMechanism | LaplaceMechanism if together else GaussianMechanism
+        if records > 1 and not isinstance(mechanism, joint):
+            raise ValueError(
+                "records_per_user must be 1 but for a GaussianMechanism, or a LaplaceMechanism "
+                f"with together=True, got {records} with {mechanism!r:.80}"
+            )
+        if records > MOST_PATTERNS and not together:
+            raise ValueError(
+                f"records_per_user must be at most {MOST_PATTERNS} with together=False, got "
+                f"{records}"
+            )
+        self._hold(
+            steps=steps,
+            selected=selected,
+            released=None if released == steps else released,
+            passes=passes,
+            records_per_user=records,
+            together=together and records > 1,  # equal rounds are to be equal values
+        )
+        if self._schedule is None:
             # refuses what is out of range now rather than later
             step_ratio(mechanism, passes, Bound.PESSIMISTIC)
-        else:
-            _check_schedule(schedule, self)
+            return
+        count, least = len(self._schedule), min(self._schedule) / math.sqrt(passes)
+        if least < LEAST_SIGMA:
+            raise ValueError(
+                f"noise_multiplier of single steps over the root of passes={passes} must be at "
+                f"least {LEAST_SIGMA}, got {least!r}"
+            )
+        if count != steps:
+            raise ValueError(
+                f"noise_multiplier must be one number, or one for each of the steps={steps}, got "
+                f"{count}"
+            )
+        if selected > 1 or records > 1:
+            raise ValueError(
+                "noise_multiplier must be one number with selected or records_per_user above 1, "
+                f"got {count}"
+            )
 
     @property
-    def adjacency(self) -> Adjacency:
-        """Zero-out."""
-        return Adjacency.ZERO_OUT
+    def _schedule(self) -> tuple[float, ...] | None:
+        """The noise multiplier of each step; None if all steps are alike."""
+        return self.mechanism.schedule if isinstance(self.mechanism, GaussianMechanism) else None
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """Assumptions on how records are dealt to steps, and on a step; a sentence each."""
         theorem = "allocation" if self.selected == 1 else "allocation, blocks"
-        dealt: tuple[str, ...] = (
+        dealt = [
             "Every record is dealt to its steps uniformly at random and independently of the other "
-            "records, and the deal stays hidden; several epochs are dealt anew, but for passes",
-        )
+            "records, and the deal stays hidden; several epochs are dealt anew, but for passes"
+        ]
         if self.records_per_user > 1:
             theorem = "allocation of several records"
             place = "in one bin" if self.together else "in bins of their own, independently"
-            dealt += (
+            dealt.append(
                 f"No user owns more records than stated, which are dealt {place}, and each record "
-                "is clipped by itself",
+                "is clipped by itself"
             )
         if self.released is not None:
-            dealt += ("How many steps of the epoch are released was fixed beforehand",)
+            dealt.append("How many steps of the epoch are released was fixed beforehand")
         return needed(theorem, *dealt) + self.mechanism.conditions
 
-    def reduced(self) -> AllocationPair:
+    @reduced_once
+    def reduced(self) -> Pair:
         """The dominating pair: "allocation", or "allocation, blocks" for several selected steps."""
-        return _reduced(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        state = {
-            "kind": self.kind,
-            "mechanism": self.mechanism.to_dict(),
-            "steps": self.steps,
-            "selected": self.selected,
-            "released": self.released,
-            "passes": self.passes,
-        }
-        if self.records_per_user > 1:  # others are written as they always were
-            state |= {"records_per_user": self.records_per_user, "together": self.together}
-        return state
-
-    @classmethod
-    def from_dict(cls, state: Any) -> RandomAllocation:
-        """Inverse of `to_dict`."""
-        wanted = {"kind", "mechanism", "steps", "selected", "released", "passes"}
-        if isinstance(state, dict) and "records_per_user" in state:
-            wanted |= {"records_per_user", "together"}
-        state = validate.fields(wanted, kind=cls.kind, round=state)
-        mechanism = step_from_dict(state["mechanism"])
-        return cls(mechanism, **{name: state[name] for name in wanted - {"kind", "mechanism"}})
+        if self._schedule is not None:
+            seen = self._schedule[: self.released or self.steps]
+            return reductions.allocation_of_unequal(seen, self.steps, self.passes)
+        if self.records_per_user > 1:
+            joint = partial(_joint, self.mechanism)
+            if not self.together:
+                return reductions.allocation_of_several(joint, self.steps, self.records_per_user)
+            pair = reductions.allocation(joint(self.records_per_user), self.steps, self.steps)
+            return Pair("allocation of several records", pair.loss)
+        ratio = partial(step_ratio, self.mechanism, self.passes)
+        if self.selected > 1:
+            return reductions.allocation_in_blocks(ratio, self.steps, self.selected)
+        return reductions.allocation(ratio, self.steps, self.released or self.steps)
 
 
-def _schedule_of(mechanism: Mechanism | PldRound) -> tuple[float, ...] | None:
-    """The noise multiplier of each step; None if all steps are alike."""
-    return mechanism.schedule if isinstance(mechanism, GaussianMechanism) else None
-
-
-def _check_schedule(schedule: tuple[float, ...], one: RandomAllocation) -> None:
-    """Raise ValueError unless these noise multipliers, one for each step, fit the epoch."""
-    count, least = len(schedule), min(schedule) / math.sqrt(one.passes)
-    if least < LEAST_SIGMA:
-        raise ValueError(
-            f"noise_multiplier of single steps over the root of passes={one.passes} must be at "
-            f"least {LEAST_SIGMA}, got {least!r}"
-        )
-    if count != one.steps:
-        raise ValueError(
-            f"noise_multiplier must be one number, or one for each of the steps={one.steps}, "
-            f"got {count}"
-        )
-    if one.selected > 1 or one.records_per_user > 1:
-        raise ValueError(
-            "noise_multiplier must be one number with selected or records_per_user above 1, got "
-            f"{count}"
-        )
-
-
-def _check_records(
-    mechanism: Mechanism | PldRound, records: int, together: bool, others: tuple[Any, ...]
-) -> None:
-    """Raise ValueError for several records of a user where no theorem covers them."""
-    if others != (1, None, 1):
-        raise ValueError(
-            "records_per_user must be 1 with selected, released or passes, got "
-            f"records_per_user={records}"
-        )
-    gaussian = isinstance(mechanism, GaussianMechanism)
-    if not gaussian and not (together and isinstance(mechanism, LaplaceMechanism)):
-        raise ValueError(
-            "records_per_user must be 1 but for a GaussianMechanism, or a LaplaceMechanism with "
-            f"together=True, got {records} with {mechanism!r:.80}"
-        )
-    if not together and records > MOST_PATTERNS:
-        raise ValueError(
-            f"records_per_user must be at most {MOST_PATTERNS} with together=False, got {records}"
-        )
-
-
-def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:
+def _joint(mechanism: Mechanism | PldRound, records: int) -> reductions.Ratio:
     """Law of the likelihood ratio of a step that several records of a user are in."""
 
     def ratio(side: Bound) -> RatioSource:
@@ -246,21 +199,3 @@ def _joint(mechanism: Mechanism | PldRound, records: int) -> Ratio:
         return step_ratio(LaplaceMechanism(scale=scale), 1, side)
 
     return ratio
-
-
-@lru_cache(maxsize=128)
-def _reduced(round: RandomAllocation) -> AllocationPair:
-    schedule = _schedule_of(round.mechanism)
-    if schedule is not None:
-        seen = schedule[: round.released or round.steps]
-        return allocation_of_unequal(seen, round.steps, round.passes)
-    if round.records_per_user > 1:
-        joint = partial(_joint, round.mechanism)
-        if round.together:
-            pair = allocation(joint(round.records_per_user), round.steps, round.steps)
-            return AllocationPair("allocation of several records", pair.loss)
-        return allocation_of_several(joint, round.steps, round.records_per_user)
-    ratio = partial(step_ratio, round.mechanism, round.passes)
-    if round.selected > 1:
-        return allocation_in_blocks(ratio, round.steps, round.selected)
-    return allocation(ratio, round.steps, round.released or round.steps)

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Attained, in_order
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
-from shuffle_accountant.losses.base import Effort, PrivacyLoss, by_side, noise_of
+from shuffle_accountant.losses.base import DominatingPair, Effort, PrivacyLoss, by_side, noise_of
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.numerics.rounding import Bound, over_root
 from shuffle_accountant.randomizers.base import FiniteRandomizer
+from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.dataset import dataset_losses
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import CyclicPoisson, ShuffledBatches
+from shuffle_accountant.rounds.batches import (
+    CyclicPoisson,
+    FixedSizeSampled,
+    PoissonSampled,
+    ShuffledBatches,
+)
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
-__all__ = ["attained_epsilon"]
-
-# Share of delta that bounds the probability mass of one round's loss that may be cut off.
-_NEGLIGIBLE = 1e-8
 _TOLERANCE = 1e-3
-_CLOSE = 1e-10
 # Shares of the epsilon of one round at which the datasets that lose most there are composed.
 _SHARES = (1.0, 0.3)
-# Most numbers of others, peaks of an approximation, that are composed.
-_PEAKS = 3
-# Further numbers of others that are composed, relative to the best peak.
-_BESIDE = (0.94, 0.97, 1.03, 1.06)
 
 
 def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained:
@@ -75,26 +69,23 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
     if isinstance(round, ShuffledBatches):
         return _batches(round, delta, rounds)
-    if isinstance(round, RandomAllocation) and isinstance(round.mechanism, Mechanism):
-        if round.records_per_user > 1 and not round.together:
-            raise ValueError(
-                "attained_epsilon needs an allocation with together=True or records_per_user=1, "
-                f"got records_per_user={round.records_per_user}"
-            )
-        if round.selected == 1:
-            return _own_pair(round, delta, rounds)
-        raise ValueError(
-            f"attained_epsilon needs an allocation with selected=1, got selected={round.selected}"
-        )
     if isinstance(round, SampleAndThreshold):
         return _threshold(round, delta, rounds)
     if isinstance(round, FixedSizeSampled):
-        lower, upper = _both_ends(round.attained_pair().loss, delta, rounds)
-        return Attained(lower=lower, upper=upper, dataset=(1, 0, -1))
-    if isinstance(round, PoissonSampled | CyclicPoisson) and isinstance(round.mechanism, Mechanism):
-        return _own_pair(round, delta, rounds)
+        return _of_pair(round.attained_pair(), delta, rounds, (1, 0, -1))
     if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):
         return _datasets(round, round.randomizer, delta, rounds)
+    sampled = RandomAllocation | PoissonSampled | CyclicPoisson
+    if isinstance(round, sampled) and isinstance(round.mechanism, Mechanism):
+        needs = ""
+        if isinstance(round, RandomAllocation) and round.selected > 1:
+            needs = f"selected=1, got selected={round.selected}"
+        elif isinstance(round, RandomAllocation) and round.records_per_user > 1:
+            records = f"records_per_user=1, got records_per_user={round.records_per_user}"
+            needs = "" if round.together else f"together=True or {records}"
+        if needs:
+            raise ValueError(f"attained_epsilon needs an allocation with {needs}")
+        return _of_pair(round.reduced(), delta, rounds, (1, 0, 0))
     raise ValueError(
         "attained_epsilon needs shuffled batches, an allocation or a sampling of one Gaussian, "
         f"Laplace or pure step, or a finite randomizer, got {round!r:.120}"
@@ -104,14 +95,13 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
 def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
     sigma = over_root(round.noise_multiplier, round.passes)
     known = by_side(lambda side: gaussian_mean_loss(noise_of(sigma, side), 1))
-    own, upper = _both_ends(known, delta, rounds)
-    dataset = (1, 0, -1)
+    own = _of_pair(Pair("attained", known), delta, rounds, (1, 0, -1))
     if own == 0.0 or round.steps == 1:
-        return Attained(lower=own, upper=upper, dataset=dataset)
+        return own
     loss = AntipodalLoss(sigma.high, round.steps)
-    lower = max(_lower_end(one, delta, rounds, upper) for one in (loss, loss.reversed))
-    lower, upper = in_order(lower, upper)
-    return Attained(lower=lower, upper=upper, dataset=dataset)
+    lower = max(_lower_end(one, delta, rounds, own.upper) for one in (loss, loss.reversed))
+    lower, upper = in_order(lower, own.upper)
+    return Attained(lower=lower, upper=upper, dataset=(1, 0, -1))
 
 
 def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> float:
@@ -119,54 +109,39 @@ def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> fl
     if rounds > 1:
         query = Query(delta=delta)
         return lower_end([(loss, rounds)], query, _TOLERANCE, MEMORY_LIMIT, math.inf)
-    effort = Effort(tail=_NEGLIGIBLE * delta, resolution=_TOLERANCE)
+    effort = Effort(tail=1e-8 * delta, resolution=_TOLERANCE)
 
     def excess(epsilon: float) -> float:
         value = loss.delta(epsilon, Bound.OPTIMISTIC, effort)
         return math.log(value / delta) if value > 0.0 else -math.inf
 
     guess = min(loss.deviation, 0.5 * upper)
-    return find_crossing(excess, upper, guess, 0.5 * guess, _CLOSE).left
+    return find_crossing(excess, upper, guess, 0.5 * guess, 1e-10).left
 
 
-def _both_ends(loss: PrivacyLoss, delta: float, rounds: int) -> tuple[float, float]:
-    """Both ends of epsilon at delta after ``rounds`` rounds of one privacy loss."""
-    parts = [(_Pair(loss), rounds)] if rounds else []
-    found = evaluate(parts, Query(delta=delta), _TOLERANCE, MEMORY_LIMIT)
-    return found.lower, found.upper
-
-
-@dataclass(frozen=True)
-class _Pair:
-    """Pair of distributions of explicit datasets, which needs no theorem."""
-
-    name: ClassVar[str] = "attained"
-    two_sided: ClassVar[bool] = False
-
-    loss: PrivacyLoss
-
-
-def _own_pair(
-    round: RandomAllocation | PoissonSampled | CyclicPoisson, delta: float, rounds: int
+def _of_pair(
+    pair: DominatingPair, delta: float, rounds: int, dataset: tuple[int, int, int]
 ) -> Attained:
-    lower, upper = _both_ends(round.reduced().loss, delta, rounds)
-    return Attained(lower=lower, upper=upper, dataset=(1, 0, 0))
+    """What rounds of one pair of distributions of explicit datasets lose."""
+    parts = [(pair, rounds)] if rounds else []
+    found = evaluate(parts, Query(delta=delta), _TOLERANCE, MEMORY_LIMIT)
+    return Attained(lower=found.lower, upper=found.upper, dataset=dataset)
 
 
 def _threshold(round: SampleAndThreshold, delta: float, rounds: int) -> Attained:
     """The best of the numbers of others that an approximation for that number of rounds names."""
-    if rounds > 1:
-        worst = set(round.worst_of_many(delta, rounds)[:_PEAKS].tolist())
-    else:
-        worst = {round.worst_others(min(round.epsilon(delta=delta).upper, 50.0))}
-    ends = {m: _both_ends(round.attained_pair(m).loss, delta, rounds) for m in sorted(worst)}
-    others = max(ends, key=lambda m: ends[m][0])
-    if rounds > 1:  # the peak itself may be a little beside that of the approximation
-        beside = {max(math.ceil(share * others), round.threshold - 1) for share in _BESIDE}
-        ends |= {m: _both_ends(round.attained_pair(m).loss, delta, rounds) for m in beside}
-        others = max(ends, key=lambda m: ends[m][0])
-    lower, upper = ends[others]
-    return Attained(lower=lower, upper=upper, dataset=(others, 0, 0))
+
+    def ends(others: int) -> Attained:
+        return _of_pair(round.attained_pair(others), delta, rounds, (others, 0, 0))
+
+    if rounds <= 1:
+        return ends(round.worst_others(min(round.epsilon(delta=delta).upper, 50.0)))
+    worst = set(round.worst_of_many(delta, rounds)[:3].tolist())
+    best = max(map(ends, sorted(worst)))
+    # the peak itself may be a little beside that of the approximation
+    near = (math.ceil(share * best.dataset[0]) for share in (0.94, 0.97, 1.03, 1.06))
+    beside = {max(others, round.threshold - 1) for others in near}
+    return max([best, *map(ends, beside)])
 
 
 def _datasets(
@@ -185,7 +160,5 @@ def _datasets(
         """The loss with the largest delta at that share of one round's epsilon."""
         return max(losses, key=lambda loss: loss.delta(share * scale, Bound.OPTIMISTIC, effort))
 
-    ends = {loss: _both_ends(loss, delta, rounds) for loss in map(most, _SHARES)}
-    chosen = max(ends, key=lambda loss: ends[loss][0])
-    lower, upper = ends[chosen]
-    return Attained(lower=lower, upper=upper, dataset=losses[chosen])
+    chosen = dict.fromkeys(map(most, _SHARES))
+    return max(_of_pair(Pair("attained", one), delta, rounds, losses[one]) for one in chosen)

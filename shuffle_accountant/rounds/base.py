@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache, partial
+from typing import Any, ClassVar, Self, TypeVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -19,12 +19,7 @@ from shuffle_accountant.bracket import (
     warn_loose,
 )
 from shuffle_accountant.engine.classes import Member, gathered
-from shuffle_accountant.engine.evaluation import (
-    MEMORY_LIMIT,
-    evaluate,
-    largest_loss,
-    theorems,
-)
+from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, largest_loss, theorems
 from shuffle_accountant.engine.groups import group_loss
 from shuffle_accountant.engine.question import Query, warn_if_below_floor, warn_if_loose
 from shuffle_accountant.engine.settings import SETTINGS
@@ -33,50 +28,38 @@ from shuffle_accountant.losses.base import HOCKEY_STICK, DominatingPair
 from shuffle_accountant.numerics.rounding import LIMITS, raised, roundings
 from shuffle_accountant.registry import Kinds, Stored
 
-__all__ = [
-    "Round",
-    "answered",
-    "certified",
-    "certified_at",
-    "conditions_of",
-    "needed",
-    "warn_if_weak",
-]
+R = TypeVar("R")
+P = TypeVar("P", bound=DominatingPair)
 
-# Default relative width of brackets in epsilon.
-_TOLERANCE = 1e-3
 # Largest relative width that is aimed for: wider brackets say nothing, and have no grid spacing.
 _LOOSEST = 10.0
 # Width of a class of rounds that are evaluated together, relative to the tolerance; factor by which
 # it shrinks while brackets are too wide; width at which rounds are no longer put together.
 _CLASS_WIDTH, _CLASS_REFINED, _CLASS_FINEST = 0.7, 0.25, 0.01
-# Conditions of every answer, about one round or a composition.
+# A condition of every answer, about one round or a composition, and one of answers about groups.
 _FIXED = (
     "The rounds, their number and their parameters are fixed beforehand: they depend neither on "
-    "the data nor on what earlier rounds released (adaptive composition).",
+    "the data nor on what earlier rounds released (adaptive composition)."
 )
 _GROUPS = (
     "The data of no more people than the group has change at once, each to any other data that the "
-    "adjacency allows for one person (group privacy).",
+    "adjacency allows for one person (group privacy)."
 )
-# Relative width in epsilon that answers about groups aim for: a second route makes them no wider.
-_GROUP_WIDTH = 1e-2
 LARGEST_GROUP = 10**5
 """Most people that one group has."""
-
 
 # Modules of the kinds of rounds that are read back, imported when a state names one.
 _MODULES = {
     "allocation": "allocation",
-    "augmented-shuffle": "added_messages",
-    "capped": "capped",
+    "augmented-shuffle": "messages",
+    "capped": "protocol",
     "cyclic-poisson": "batches",
-    "fixed-size": "sampled",
+    "fixed-size": "batches",
     "matrix": "matrix",
     "memoised": "memoised",
-    "noise-messages": "added_messages",
+    "noise-messages": "messages",
     "pld": "pld",
-    "poisson-sampling": "sampled",
+    "poisson-sampling": "batches",
     "sample-and-threshold": "thresholds",
     "shuffle": "shuffle",
     "shuffled-batches": "batches",
@@ -88,10 +71,8 @@ class Drawn:
     """A part of a round that is drawn once for all rounds, with bounds of its probability.
 
     Attributes:
-        most: upper bound of the probability with which ``above`` is an upper bound.
-        least: lower bound of the probability with which ``below`` is what happens.
-        above: a round.
-        below: a round.
+        most: upper bound of the probability with which the round ``above`` is an upper bound.
+        least: lower bound of the probability with which the round ``below`` is what happens.
     """
 
     most: float
@@ -111,14 +92,18 @@ class Round(Stored, ABC):
     """
 
     kinds: ClassVar[Kinds[Round]] = Kinds(
-        "round",
-        {kind: f"{__package__}.{module}" for kind, module in _MODULES.items()},
+        "round", {kind: f"{__package__}.{module}" for kind, module in _MODULES.items()}
     )
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register the class under its ``kind``, if it has one."""
         super().__init_subclass__(**options)
         Round.kinds.add(cls)
+
+    def _hold(self, **values: Any) -> None:
+        """Set checked fields, of a frozen dataclass as well."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     @abstractmethod
@@ -221,25 +206,64 @@ class Round(Stored, ABC):
         return answered([(self, 1)], Query(delta=validate.open_unit(delta=delta)))
 
 
+Counted = Sequence[tuple[Round, int]]
+"""Distinct rounds of one adjacency, with their counts."""
+
+
+class RoundOfParts(Round):
+    """A frozen dataclass some of whose fields are no plain JSON types.
+
+    Attributes:
+        parts: what rebuilds these from their state, by name; fields of tuples need none.
+        later: fields that are stored only if the first of them is not 1, its default, as states of
+            earlier versions know none of them.
+    """
+
+    parts: ClassVar[Mapping[str, Callable[[Any], Any]]]
+    later: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal round."""
+        left_out = self.later if self.later and getattr(self, self.later[0]) == 1 else ()
+        state = super().to_dict()
+        return {name: as_json(state[name]) for name in state if name not in left_out}
+
+    @classmethod
+    def from_dict(cls, state: Any) -> Self:
+        """Inverse of `to_dict`."""
+        wanted = ["kind", *(one.name for one in fields(cls))]  # type: ignore[arg-type]
+        if not isinstance(state, dict) or not set(cls.later[:1]) <= set(state):
+            wanted = [name for name in wanted if name not in cls.later]
+        held = dict(validate.fields(wanted, kind=cls.kind, round=state))
+        held |= {name: read(held[name]) for name, read in cls.parts.items()}
+        return cls(**{name: held[name] for name in wanted[1:]})
+
+
+def as_json(value: Any) -> Any:
+    """A field as plain JSON types."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def adjacency_named(state: Any) -> Adjacency:
+    """The adjacency that a state names."""
+    return Adjacency(validate.choice([one.value for one in Adjacency], adjacency=state))
+
+
+def reduced_once(method: Callable[[R], P]) -> Callable[[R], P]:
+    """A round's `Round.reduced`, whose pair is kept for equal rounds."""
+    return lru_cache(maxsize=128)(method)
+
+
 def certified(
-    rounds: Sequence[tuple[Round, int]],
+    rounds: Counted,
     query: Query,
     tolerance: float,
     memory_limit: int = MEMORY_LIMIT,
     group: int = 1,
 ) -> tuple[Bracket, str | None]:
-    """Bracket of the answer about rounds, and what kept it wider than the tolerance; never warns.
-
-    Args:
-        rounds: distinct rounds of one adjacency with their counts.
-        query: the question.
-        tolerance: relative width in epsilon to aim for, > 0.
-        memory_limit: bytes.
-        group: number of people whose data change at once, >= 1.
-
-    Returns:
-        The bracket, and None if it is as narrow as asked for.
-    """
+    """`answered` without its warnings, and what kept it wider than the tolerance, or None."""
     if any(one.drawn_once for one, _ in rounds):
         if group > 1:
             raise ValueError(f"group must be 1 with a persistent shuffler, got {group}")
@@ -256,20 +280,33 @@ def certified(
         width = _CLASS_REFINED * width if width > _CLASS_FINEST * goal else 0.0
     if len(rounds) == 1 and (other := rounds[0][0].other_end(rounds[0][1], query)) is not None:
         answer = answer.at_most(other)
-    found = Bracket(
-        lower=answer.lower,
-        upper=answer.upper,
-        ledger=answer.ledger,
-        reduction=theorems(parts.above),
+    regroup = partial(answered, tuple(rounds), query, tolerance, memory_limit)
+    ends, name = (answer.lower, answer.upper, answer.ledger), theorems(parts.above)
+    return _bracket(rounds, ends, name, regroup=regroup), answer.cause
+
+
+def _bracket(
+    rounds: Counted,
+    ends: tuple[float, float, ErrorLedger | None],
+    name: str,
+    *further: str,
+    regroup: Callable[..., Bracket] | None = None,
+) -> Bracket:
+    """A bracket about rounds, with further conditions."""
+    lower, upper, ledger = ends
+    return Bracket(
+        lower=lower,
+        upper=upper,
+        ledger=ledger,
+        reduction=name,
         adjacency=rounds[0][0].adjacency if rounds else None,
-        conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
-        regroup=partial(answered, tuple(rounds), query, tolerance, memory_limit),
+        conditions=partial(conditions_of, tuple(one for one, _ in rounds), *further),
+        regroup=regroup,
     )
-    return found, answer.cause
 
 
 def certified_at(
-    rounds: Sequence[tuple[Round, int]],
+    rounds: Counted,
     tolerance: float,
     *,
     epsilon: float | None = None,
@@ -280,7 +317,7 @@ def certified_at(
     return certified(rounds, Query(epsilon=epsilon, delta=delta, laws=laws), tolerance)
 
 
-def by_its_pair(rounds: Sequence[tuple[Round, int]], epsilon: float) -> bool:
+def by_its_pair(rounds: Counted, epsilon: float) -> bool:
     """Whether it is a single round, whose dominating pair alone gives the answer of `certified`."""
     if len(rounds) != 1 or rounds[0][1] != 1:
         return False
@@ -289,26 +326,16 @@ def by_its_pair(rounds: Sequence[tuple[Round, int]], epsilon: float) -> bool:
 
 
 def delta_by_pair(one: Round, tolerance: float, *, epsilon: float, delta: float) -> float:
-    """Upper end of delta at epsilon of a round `by_its_pair`.
+    """Upper end of delta at epsilon > 0 (nats) of a round `by_its_pair`, tight near ``delta``.
 
     It is above ``delta`` where epsilon at ``delta`` is larger, which takes `certified` more work.
-
-    Args:
-        one: the round.
-        tolerance: relative width in epsilon to aim for, > 0.
-        epsilon: nats, > 0.
-        delta: near which the end is to be tight, in (0, 1).
     """
     tolerance = min(tolerance, _LOOSEST)
     return upper_delta(one.reduced().loss, epsilon=epsilon, delta=delta, tolerance=tolerance)
 
 
 def _of_group(
-    rounds: Sequence[tuple[Round, int]],
-    query: Query,
-    tolerance: float,
-    memory_limit: int,
-    group: int,
+    rounds: Counted, query: Query, tolerance: float, memory_limit: int, group: int
 ) -> tuple[Bracket, str | None]:
     """As `certified`, for a group of two or more people.
 
@@ -320,19 +347,20 @@ def _of_group(
         found = certified(rounds, inner, tolerance, memory_limit)[0]
         return found.lower, found.upper
 
-    pairs = [(one.reduced(), count) for one, count in rounds]
     if not all(one.has_profile for one, _ in rounds):
         raise ValueError(f"group must be 1 with variant='tail', got {group}")
-    largest = largest_loss(pairs)
+    largest = largest_loss([(one.reduced(), count) for one, count in rounds])
     chain = group_loss(ask, query, group, largest)
-    answer = single_answer(chain, query, max(tolerance, _GROUP_WIDTH), SETTINGS.rough)
+    # a second route makes answers no wider than this
+    answer = single_answer(chain, query, max(tolerance, 1e-2), SETTINGS.rough)
     alone = certified(rounds, query, tolerance, memory_limit)[0]
     lower, upper, ledger = max(answer.lower, alone.lower), answer.upper, answer.ledger
     name, cause = f"{alone.reduction}, group of {group}", answer.cause
-    blocks = [(one.in_blocks(group), count) for one, count in rounds]
-    held = [(block, count) for block, count in blocks if block is not None]
-    if len(held) == len(blocks):
-        other, why = certified(held, query, tolerance, memory_limit)
+    blocks = [
+        (block, count) for one, count in rounds if (block := one.in_blocks(group)) is not None
+    ]
+    if len(blocks) == len(rounds):
+        other, why = certified(blocks, query, tolerance, memory_limit)
         lower = min(lower, other.lower)
         if other.upper < upper:
             upper, ledger, name, cause = other.upper, other.ledger, other.reduction, why
@@ -340,44 +368,36 @@ def _of_group(
         upper = raised(group * largest, roundings(2))
     if upper == math.inf:
         cause = "the range of double precision"
-    found = Bracket(
-        lower=min(lower, upper),
-        upper=upper,
-        ledger=ledger,
-        reduction=name,
-        adjacency=alone.adjacency,
-        conditions=partial(_conditions_of_group, tuple(one for one, _ in rounds)),
-    )
-    return found, cause
+    return _bracket(rounds, (min(lower, upper), upper, ledger), name, _GROUPS), cause
 
 
 def _drawn_once(
-    rounds: Sequence[tuple[Round, int]], query: Query, tolerance: float, memory_limit: int
+    rounds: Counted, query: Query, tolerance: float, memory_limit: int
 ) -> tuple[Bracket, str | None]:
     """As `certified`, for rounds of which a part is drawn once: deltas of all parts, averaged."""
-    drawn = next(one.drawn_once for one, _ in rounds if one.drawn_once)
-    weights = [(part.least, part.most) for part in drawn]
-    for one, _ in rounds:
-        if one.drawn_once and [(part.least, part.most) for part in one.drawn_once] != weights:
+    every = {one: [(part.least, part.most) for part in one.drawn_once] for one, _ in rounds}
+    weights = next(filter(None, every.values()))
+    for one, held in every.items():
+        if held and held != weights:
             raise ValueError(
                 "rounds with a persistent shuffler must have the same exposure and, if every user "
                 f"may be exposed, the same number of users, got {one!r:.120}"
             )
 
-    def parts(upper: bool) -> list[list[tuple[Round, int]]]:
-        def of(one: Round, place: int) -> Round:
-            if not one.drawn_once:
-                return one
-            return one.drawn_once[place].above if upper else one.drawn_once[place].below
-
-        return [[(of(one, place), count) for one, count in rounds] for place in range(len(drawn))]
-
-    above, below = parts(True), parts(False)
-    error = roundings(2.0 * len(drawn) + 4.0)
-
-    laws: list[dict[Hashable, Any]] = [{} for _ in drawn]
+    above, below = (
+        [
+            [
+                (getattr(one.drawn_once[place], side) if one.drawn_once else one, count)
+                for one, count in rounds
+            ]
+            for place in range(len(weights))
+        ]
+        for side in ("above", "below")
+    )
+    error = roundings(2.0 * len(weights) + 4.0)
+    laws: list[dict[Hashable, Any]] = [{} for _ in weights]
     # a part's delta far below the target need not be known to the tolerance
-    negligible = 0.0 if query.delta is None else 0.05 * tolerance * query.delta / len(drawn)
+    negligible = 0.0 if query.delta is None else 0.05 * tolerance * query.delta / len(weights)
 
     def delta(epsilon: float, upper: bool) -> float:
         total = 0.0
@@ -394,16 +414,10 @@ def _drawn_once(
     else:
         low, high = _crossing(delta, query.delta, tolerance)
     first = certified(above[0], query, max(tolerance, 1.0), memory_limit)[0]
-    found = Bracket(
-        lower=min(low, high),
-        upper=high,
-        ledger=ErrorLedger(discretisation=high - min(low, high), method="grid"),
-        reduction=f"{first.reduction}, exposure",
-        adjacency=first.adjacency,
-        conditions=partial(conditions_of, tuple(one for one, _ in rounds)),
-    )
+    ledger = ErrorLedger(discretisation=high - min(low, high), method="grid")
+    ends, name = (min(low, high), high, ledger), f"{first.reduction}, exposure"
     wide = high - low > tolerance * max(high, 1e-300)
-    return found, "discretisation" if wide else None
+    return _bracket(rounds, ends, name), "discretisation" if wide else None
 
 
 def _crossing(
@@ -429,13 +443,13 @@ def _crossing(
 
 
 def answered(
-    rounds: Sequence[tuple[Round, int]],
+    rounds: Counted,
     query: Query,
-    tolerance: float = _TOLERANCE,
+    tolerance: float = 1e-3,
     memory_limit: int = MEMORY_LIMIT,
     group: int = 1,
 ) -> Bracket:
-    """Bracket of the answer about rounds, as `certified`; warns of all there is to be said of it.
+    """Bracket of the answer about rounds; warns of all there is to be said of it.
 
     Args:
         rounds: distinct rounds of one adjacency with their counts.
@@ -463,20 +477,11 @@ def answered(
 
 def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
     """Warn, at the caller's line, of every reason why answers about these rounds promise little."""
-    weaknesses: dict[str, None] = {}
-    people: int | None = None
-    for one in rounds:
-        weaknesses.update(dict.fromkeys(one.weaknesses))
-        if one.people is not None:
-            people = max(people or 0, one.people)
-    warn_if_delta_is_large(query.delta, people)
-    for reason in weaknesses:
+    every = list(rounds)
+    people = [one.people for one in every if one.people is not None]
+    warn_if_delta_is_large(query.delta, max(people, default=None))
+    for reason in dict.fromkeys(reason for one in every for reason in one.weaknesses):
         warn_loose(reason, WeakPrivacyWarning)
-
-
-def _conditions_of_group(rounds: Iterable[Round]) -> tuple[str, ...]:
-    """`conditions_of`, and which changes of a group's data are covered."""
-    return (*conditions_of(rounds), *_GROUPS)
 
 
 def needed(theorem: str, *sentences: str) -> tuple[str, ...]:
@@ -484,7 +489,7 @@ def needed(theorem: str, *sentences: str) -> tuple[str, ...]:
     return tuple(f"{sentence} ({theorem})." for sentence in sentences)
 
 
-def conditions_of(rounds: Iterable[Round]) -> tuple[str, ...]:
+def conditions_of(rounds: Iterable[Round], *further: str) -> tuple[str, ...]:
     """Assumptions of an answer about these rounds together, each sentence once; () for none."""
     every = [sentence for one in rounds for sentence in one.conditions]
-    return tuple(dict.fromkeys((*_FIXED, *every))) if every else ()
+    return tuple(dict.fromkeys((_FIXED, *every, *further))) if every else ()

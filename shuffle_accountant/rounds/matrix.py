@@ -5,27 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.reductions.allocation import AllocationPair, allocation
-from shuffle_accountant.reductions.matrix import (
-    LEAST_SIGMA,
-    banded,
-    bands_are_a_pair,
-    tree_of_noise,
-)
-from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
+from shuffle_accountant.reductions.allocation import allocation
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.reductions.matrix import banded, bands_are_a_pair, tree_of_noise
+from shuffle_accountant.rounds.base import Round, as_json, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
-__all__ = ["MatrixMechanism", "sqrt_coefficients"]
-
 MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
-_LEAST_NOISE, _MOST_NOISE = LEAST_SIGMA, 1e6
 _WIDE = (
     "correlated noise: the covariance is bounded from both sides by simpler ones, those of chains "
     "over the bins"
@@ -41,13 +35,10 @@ def sqrt_coefficients(*, bands: int) -> tuple[float, ...]:
         bands: how many, in 1 … 200.
     """
     bands = validate.integer(minimum=1, maximum=MOST_BANDS, bands=bands)
-    found = [1.0]
-    for k in range(1, bands):
-        found.append(found[-1] * (2 * k - 1) / (2 * k))
-    return tuple(found)
+    return tuple(accumulate(range(1, bands), lambda c, k: c * (2 * k - 1) / (2 * k), initial=1.0))
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class MatrixMechanism(Round):
     """A run that releases ``C x + z``: sums of the steps' contributions with correlated noise.
 
@@ -78,32 +69,24 @@ class MatrixMechanism(Round):
     """
 
     kind: ClassVar[str] = "matrix"
+    adjacency = Adjacency.ZERO_OUT
 
-    coefficients: tuple[float, ...] | None
-    tree: bool
+    coefficients: Sequence[float] | None = None
+    tree: bool = False
     noise_multiplier: float
     bins: int
-    epochs: int
-    normalised: bool
+    epochs: int = 1
+    normalised: bool = True
 
-    def __init__(
-        self,
-        *,
-        coefficients: Sequence[float] | None = None,
-        tree: bool = False,
-        noise_multiplier: float,
-        bins: int,
-        epochs: int = 1,
-        normalised: bool = True,
-    ) -> None:
-        tree = validate.flag(tree=tree)
+    def __post_init__(self) -> None:
+        tree, coefficients = validate.flag(tree=self.tree), self.coefficients
         if tree is (coefficients is not None):
             raise ValueError(
                 "coefficients must be given, or tree=True, and not both, got "
                 f"coefficients={validate.shown(coefficients)}, tree={tree}"
             )
-        bins = validate.integer(minimum=1, maximum=MOST_BINS, bins=bins)
-        epochs = validate.integer(minimum=1, maximum=MOST_EPOCHS, epochs=epochs)
+        bins = validate.integer(minimum=1, maximum=MOST_BINS, bins=self.bins)
+        epochs = validate.integer(minimum=1, maximum=MOST_EPOCHS, epochs=self.epochs)
         column = None if coefficients is None else _column(coefficients)
         if tree and bins & (bins - 1):
             raise ValueError(f"bins must be a power of 2 with tree=True, got {bins}")
@@ -112,39 +95,37 @@ class MatrixMechanism(Round):
                 f"bins must be at least the number of coefficients with epochs={epochs}, got "
                 f"bins={bins} and {len(column)} coefficients"
             )
-        noise = validate.noise_multiplier(noise_multiplier=noise_multiplier)
-        if not _LEAST_NOISE <= noise <= _MOST_NOISE:
+        noise = validate.noise_multiplier(noise_multiplier=self.noise_multiplier)
+        if not LEAST_SIGMA <= noise <= 1e6:
             raise ValueError(
-                f"noise_multiplier must be a number in [{_LEAST_NOISE}, {_MOST_NOISE:g}], "
-                f"got {noise!r}"
+                f"noise_multiplier must be a number in [{LEAST_SIGMA}, 1e+06], got {noise!r}"
             )
-        values = {
-            "coefficients": column,
-            "tree": tree,
-            "noise_multiplier": noise,
-            "bins": bins,
-            "epochs": epochs,
-            "normalised": validate.flag(normalised=normalised),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        if _contribution(self) * LEAST_SIGMA > 1.0:
+        self._hold(
+            coefficients=column,
+            tree=tree,
+            noise_multiplier=noise,
+            bins=bins,
+            epochs=epochs,
+            normalised=validate.flag(normalised=self.normalised),
+        )
+        # norm of what a record contributes to all outputs, in deviations of the noise
+        squares = float(bins.bit_length()) if tree else math.fsum(c * c for c in self._scaled)
+        contribution = math.sqrt(squares * epochs) / noise
+        if contribution * LEAST_SIGMA > 1.0:
             raise ValueError(
-                "noise_multiplier must be at least "
-                f"{LEAST_SIGMA * noise * _contribution(self):.6g} for this encoder and number of "
-                f"epochs, got {noise!r}"
+                f"noise_multiplier must be at least {LEAST_SIGMA * noise * contribution:.6g} for "
+                f"this encoder and number of epochs, got {noise!r}"
             )
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Zero-out."""
-        return Adjacency.ZERO_OUT
 
     @property
     def conditions(self) -> tuple[str, ...]:
         """Assumptions on the deal, the contributions and the noise; a sentence each."""
+        theorem = "correlated noise, tree"
+        if self.coefficients is not None:
+            bands = len(self.coefficients) > 1
+            theorem = "correlated noise, bands" if bands else "allocation"
         return needed(
-            self._theorem,
+            theorem,
             "Every record is dealt to one bin uniformly at random and independently of the other "
             "records, takes part in that bin's step of every epoch and in no other, and the deal "
             "stays hidden",
@@ -163,19 +144,26 @@ class MatrixMechanism(Round):
         return None if exact else _WIDE
 
     @property
-    def _theorem(self) -> str:
-        if self.coefficients is None:
-            return "correlated noise, tree"
-        return "correlated noise, bands" if len(self.coefficients) > 1 else "allocation"
+    def _scaled(self) -> tuple[float, ...]:
+        """The encoder's column as it is used: no longer than the bins of a single epoch."""
+        assert self.coefficients is not None
+        norm = math.hypot(*self.coefficients) if self.normalised else 1.0
+        return tuple(value / norm for value in self.coefficients[: self.bins])
 
-    def reduced(self) -> AllocationPair:
+    @reduced_once
+    def reduced(self) -> Pair:
         """The dominating pair, of upper and of lower bounds."""
-        return _reduced(self)
+        if self.coefficients is None:
+            return tree_of_noise(self.noise_multiplier, self.bins, self.epochs)
+        if len(self.coefficients) == 1:
+            contribution = 1.0 if self.normalised else abs(self.coefficients[0])
+            step = GaussianMechanism(noise_multiplier=self.noise_multiplier / contribution)
+            return allocation(lambda side: step.ratio(self.epochs, side), self.bins, self.bins)
+        return banded(self._scaled, self.noise_multiplier, self.bins, self.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        column = None if self.coefficients is None else list(self.coefficients)
-        return {**super().to_dict(), "coefficients": column}
+        return {**super().to_dict(), "coefficients": as_json(self.coefficients)}
 
 
 def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
@@ -198,30 +186,3 @@ def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
             f"{validate.shown(coefficients)}"
         )
     return tuple(column)
-
-
-def _scaled(one: MatrixMechanism) -> tuple[float, ...]:
-    """The encoder's column as it is used: no longer than the bins of a single epoch."""
-    assert one.coefficients is not None
-    norm = math.hypot(*one.coefficients) if one.normalised else 1.0
-    return tuple(value / norm for value in one.coefficients[: one.bins])
-
-
-def _contribution(one: MatrixMechanism) -> float:
-    """Norm of what a record contributes to all outputs, in deviations of the noise."""
-    if one.coefficients is None:
-        squares = float(one.bins.bit_length())
-    else:
-        squares = math.fsum(value * value for value in _scaled(one))
-    return math.sqrt(squares * one.epochs) / one.noise_multiplier
-
-
-@lru_cache(maxsize=128)
-def _reduced(one: MatrixMechanism) -> AllocationPair:
-    if one.coefficients is None:
-        return tree_of_noise(one.noise_multiplier, one.bins, one.epochs)
-    if len(one.coefficients) == 1:
-        contribution = 1.0 if one.normalised else abs(one.coefficients[0])
-        step = GaussianMechanism(noise_multiplier=one.noise_multiplier / contribution)
-        return allocation(lambda side: step.ratio(one.epochs, side), one.bins, one.bins)
-    return banded(_scaled(one), one.noise_multiplier, one.bins, one.epochs)

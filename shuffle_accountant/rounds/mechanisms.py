@@ -32,17 +32,8 @@ from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
 from shuffle_accountant.numerics.rounding import Bound, over_root, quotient
 from shuffle_accountant.registry import Kinds, Stored
+from shuffle_accountant.rounds.base import as_json
 from shuffle_accountant.rounds.pld import PldRound
-
-__all__ = [
-    "GaussianMechanism",
-    "LaplaceMechanism",
-    "Mechanism",
-    "PureMechanism",
-    "step_from_dict",
-    "step_ratio",
-    "zero_out_step",
-]
 
 # Most runs of equal noise multipliers that a printed schedule names.
 _SHOWN = 6
@@ -98,10 +89,20 @@ class GaussianMechanism(Mechanism):
 
     def __init__(self, *, noise_multiplier: float | Sequence[float]) -> None:
         value: float | tuple[float, ...]
-        if isinstance(noise_multiplier, list | tuple | np.ndarray):
-            value = _schedule(noise_multiplier)
-        else:
+        if not isinstance(noise_multiplier, list | tuple | np.ndarray):
             value = validate.noise_multiplier(noise_multiplier=noise_multiplier)
+        elif not 1 <= len(noise_multiplier) <= MOST_MULTIPLIERS:
+            raise ValueError(
+                f"noise_multiplier must be one number, or 1 to {MOST_MULTIPLIERS:,}, got "
+                f"{len(noise_multiplier)}"
+            )
+        else:
+            value = tuple(validate.noise_multiplier(noise_multiplier=x) for x in noise_multiplier)
+            if min(value) < LEAST_SIGMA:
+                raise ValueError(
+                    f"noise_multiplier of single steps must be at least {LEAST_SIGMA}, got "
+                    f"{min(value)!r}"
+                )
         object.__setattr__(self, "noise_multiplier", value)
 
     @property
@@ -127,32 +128,13 @@ class GaussianMechanism(Mechanism):
         """A call that makes an equal mechanism; runs of equal multipliers are written as such."""
         value = repr(self.noise_multiplier)
         if self.schedule is not None:
-            runs = [(one, len(list(group))) for one, group in groupby(self.schedule)]
-            shown = [f"[{one!r}] * {count}" for one, count in runs[:_SHOWN]]
-            if len(runs) > _SHOWN:
-                shown.append("...")
-            value = " + ".join(shown)
+            runs = [f"[{one!r}] * {len(list(same))}" for one, same in groupby(self.schedule)]
+            value = " + ".join(runs if len(runs) <= _SHOWN else [*runs[:_SHOWN], "..."])
         return f"GaussianMechanism(noise_multiplier={value})"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal mechanism."""
-        one = self.schedule
-        value = self.noise_multiplier if one is None else list(one)
-        return {"kind": self.kind, "noise_multiplier": value}
-
-
-def _schedule(values: Sequence[float]) -> tuple[float, ...]:
-    """One noise multiplier for each step, checked."""
-    if not 1 <= len(values) <= MOST_MULTIPLIERS:
-        raise ValueError(
-            f"noise_multiplier must be one number, or 1 to {MOST_MULTIPLIERS:,}, got {len(values)}"
-        )
-    checked = tuple(validate.noise_multiplier(noise_multiplier=value) for value in values)
-    if min(checked) < LEAST_SIGMA:
-        raise ValueError(
-            f"noise_multiplier of single steps must be at least {LEAST_SIGMA}, got {min(checked)!r}"
-        )
-    return checked
+        return {"kind": self.kind, "noise_multiplier": as_json(self.noise_multiplier)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,14 +198,13 @@ class PureMechanism(Mechanism):
         return TwoValuedRatio(self.epsilon, passes)
 
 
-def zero_out_step(
-    mechanism: Mechanism | PldRound, *, scheduled: bool = False
-) -> Mechanism | PldRound:
+Step = Mechanism | PldRound
+
+
+def zero_out_step(mechanism: Step, *, scheduled: bool = False) -> Step:
     """The step itself, checked: a mechanism, or a PldRound of adjacency zero-out.
 
-    Args:
-        mechanism: to be checked.
-        scheduled: whether Gaussian steps may each have a noise multiplier of their own.
+    If ``scheduled``, Gaussian steps may each have a noise multiplier of their own.
     """
     if not isinstance(mechanism, Mechanism | PldRound):
         raise TypeError(
@@ -241,24 +222,20 @@ def zero_out_step(
 
 
 @lru_cache(maxsize=128)
-def step_ratio(mechanism: Mechanism | PldRound, passes: int, side: Bound) -> RatioSource:
-    """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
-
-    Args:
-        mechanism: the step.
-        passes: number of steps, >= 1.
-        side: side to which parameters are rounded; PESSIMISTIC to the one that reveals more.
-
-    Raises:
-        ValueError: ratios beyond the range of double precision.
-    """
+def step_ratio(mechanism: Step, passes: int, side: Bound) -> RatioSource:
+    """Distribution of the likelihood ratio of several steps, as `Mechanism.ratio`."""
     if isinstance(mechanism, Mechanism):
         return mechanism.ratio(passes, side)
     one = TableRatio(mechanism.loss.bounds)
     return one if passes == 1 else ProductRatio(one, passes)
 
 
-def step_from_dict(state: Any) -> Mechanism | PldRound:
+def mechanism_from_dict(state: Any) -> Mechanism:
+    """Rebuild a mechanism from its ``to_dict``."""
+    return Mechanism.kinds.of(state).from_dict(state)
+
+
+def step_from_dict(state: Any) -> Step:
     """Rebuild a step from its ``to_dict``."""
     is_pld = isinstance(state, dict) and state.get("kind") == "pld"
-    return PldRound.from_dict(state) if is_pld else Mechanism.kinds.of(state).from_dict(state)
+    return PldRound.from_dict(state) if is_pld else mechanism_from_dict(state)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,12 +18,10 @@ from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
-from shuffle_accountant.reductions.allocation import AllocationPair
-from shuffle_accountant.rounds.base import Round, certified_at, needed
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.rounds.base import RoundOfParts, certified_at, needed, reduced_once
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-
-__all__ = ["MemoisedRounds"]
 
 # Epsilons at which the bounds are asked for: twice as many make the bracket four times narrower.
 _POINTS = 288
@@ -39,7 +37,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, init=False)
-class MemoisedRounds(Round):
+class MemoisedRounds(RoundOfParts):
     """All rounds of a survey in which each user keeps one answer and sends noisy copies of it.
 
     User i draws ``permanent(value)`` once and sends ``instantaneous`` of that in every round, which
@@ -65,6 +63,8 @@ class MemoisedRounds(Round):
     """
 
     kind: ClassVar[str] = "memoised"
+    parts: ClassVar = {"permanent": randomizer_from_dict, "instantaneous": randomizer_from_dict}
+    adjacency = Adjacency.REPLACE_ONE
 
     permanent: LocalRandomizer
     instantaneous: LocalRandomizer
@@ -99,26 +99,19 @@ class MemoisedRounds(Round):
         if change_times is not None:
             every = validate.items(change_times=change_times)
             times = tuple(sorted({validate.integer(minimum=1, change_times=one) for one in every}))
-        values: dict[str, Any] = {
-            "permanent": _binary("permanent", permanent),
-            "instantaneous": _binary("instantaneous", instantaneous),
-            "users": users,
-            "rounds": rounds,
-            "same_participants": validate.flag(same_participants=same_participants),
-            "colluding": validate.integer(minimum=0, maximum=users - 1, colluding=colluding),
-            "smallest_pattern": smallest_pattern,
-            "values_per_user": validate.integer(
+        self._hold(
+            permanent=_binary("permanent", permanent),
+            instantaneous=_binary("instantaneous", instantaneous),
+            users=users,
+            rounds=rounds,
+            same_participants=validate.flag(same_participants=same_participants),
+            colluding=validate.integer(minimum=0, maximum=users - 1, colluding=colluding),
+            smallest_pattern=smallest_pattern,
+            values_per_user=validate.integer(
                 minimum=1, maximum=rounds, values_per_user=values_per_user
             ),
-            "change_times": times,
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """Replace-one."""
-        return Adjacency.REPLACE_ONE
+            change_times=times,
+        )
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -134,14 +127,13 @@ class MemoisedRounds(Round):
             else "No user has more different values than stated"
         )
         same = ("When values change is public and the same for all users",)
-        times = () if self.change_times is None else same
         return needed(
             "memoised",
             "Every user keeps one permanent answer for each value, drawn by the randomizer stated, "
             "and sends a fresh noisy copy of it in every round",
             who,
             values,
-            *times,
+            *(() if self.change_times is None else same),
             "The shuffler removes who sent a message, in which order and when, afresh in every "
             "round; nothing links the messages of one user in different rounds, as a seed would",
             "No more users than stated as colluding work with the observer",
@@ -152,34 +144,32 @@ class MemoisedRounds(Round):
         """Number of people whose data are used."""
         return self.users
 
-    def reduced(self) -> AllocationPair:
+    @reduced_once
+    def reduced(self) -> Pair:
         """The dominating pair of all rounds together."""
-        return _reduced(self)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        times = self.change_times
-        return {
-            "kind": self.kind,
-            "permanent": self.permanent.to_dict(),
-            "instantaneous": self.instantaneous.to_dict(),
-            "users": self.users,
-            "rounds": self.rounds,
-            "same_participants": self.same_participants,
-            "colluding": self.colluding,
-            "smallest_pattern": self.smallest_pattern,
-            "values_per_user": self.values_per_user,
-            "change_times": None if times is None else list(times),
-        }
-
-    @classmethod
-    def from_dict(cls, state: Any) -> MemoisedRounds:
-        """Inverse of `to_dict`."""
-        wanted = {"kind", *cls.__dataclass_fields__} - {"kinds"}
-        state = dict(validate.fields(wanted, kind=cls.kind, round=state))
-        del state["kind"]
-        memo, copy = (randomizer_from_dict(state.pop(f)) for f in ("permanent", "instantaneous"))
-        return cls(permanent=memo, instantaneous=copy, **state)
+        honest = self.users - self.colluding
+        fresh = ShuffleRound(self.instantaneous, users=honest)
+        alone = fresh.reduced().loss
+        composed: PrivacyLoss = ProductLoss(((alone, self.rounds),)) if self.rounds > 1 else alone
+        if self.values_per_user > 1 and self.change_times is None:
+            # memos do not hide when a value changes
+            return Pair("memoised", composed)
+        hidden = self.values_per_user * self.permanent.eps0
+        if hidden < _NOTHING:
+            unshuffled = ShuffleRound(GeneralRandomizer(eps0=hidden), users=1)
+            return Pair("memoised", unshuffled.reduced().loss)
+        profiles = [partial(_behind_memo, self, hidden, {})]
+        alike = self.users if self.same_participants else self.smallest_pattern
+        if alike is not None and self.values_per_user == 1 and alike > self.colluding:
+            profiles.append(partial(_of_memos, self, alike - self.colluding, {}))
+        most = min(hidden, 600.0)
+        last = min(max(alone.deviation * math.sqrt(self.rounds), 1e-12), most)
+        while last < most and min(profile(last)[1] for profile in profiles) > _LEAST:
+            last = min(1.2 * last, most)
+        losses = np.linspace(0.0, last, _POINTS)
+        if last < hidden:
+            losses = np.append(losses, hidden if hidden <= 600.0 else 2.0 * last)
+        return Pair("memoised", envelope_loss(profiles, losses))
 
 
 def _binary(name: str, randomizer: Any) -> LocalRandomizer:
@@ -191,34 +181,6 @@ def _binary(name: str, randomizer: Any) -> LocalRandomizer:
             f"RandomizedResponse(categories=2, eps0=1.0), got {validate.shown(found)}"
         )
     return found
-
-
-@lru_cache(maxsize=32)
-def _reduced(one: MemoisedRounds) -> AllocationPair:
-    honest = one.users - one.colluding
-    fresh = ShuffleRound(one.instantaneous, users=honest)
-    alone = fresh.reduced().loss
-    composed: PrivacyLoss = ProductLoss(((alone, one.rounds),)) if one.rounds > 1 else alone
-    if one.values_per_user > 1 and one.change_times is None:
-        # memos do not hide when a value changes
-        return AllocationPair("memoised", composed)
-    hidden = one.values_per_user * one.permanent.eps0
-    if hidden < _NOTHING:
-        unshuffled = ShuffleRound(GeneralRandomizer(eps0=hidden), users=1)
-        return AllocationPair("memoised", unshuffled.reduced().loss)
-    profiles = [partial(_behind_memo, one, hidden, {})]
-    alike = one.users if one.same_participants else one.smallest_pattern
-    if alike is not None and one.values_per_user == 1 and alike > one.colluding:
-        profiles.append(partial(_of_memos, one, alike - one.colluding, {}))
-    most = min(hidden, 600.0)
-    last = min(max(alone.deviation * math.sqrt(one.rounds), 1e-12), most)
-    while last < most and min(profile(last)[1] for profile in profiles) > _LEAST:
-        last = min(1.2 * last, most)
-    losses = np.linspace(0.0, last, _POINTS)
-    if last < hidden:
-        losses = np.append(losses, hidden if hidden <= 600.0 else 2.0 * last)
-    loss = envelope_loss(profiles, losses)
-    return AllocationPair("memoised", loss)
 
 
 def _of_memos(
@@ -242,16 +204,15 @@ def _behind_memo(
     """
     if epsilon >= hidden:
         return 0.0, 0.0
-    small = math.exp(-hidden)
     # in units of u: 1 - e^(epsilon - hidden), and beta without cancellation
     rest = -math.expm1(epsilon - hidden)
     beta = epsilon + math.log(-math.expm1(-epsilon - hidden)) - math.log(rest)
-    share = rest / (1.0 + small)
+    share = rest / (1.0 + math.exp(-hidden))
     error = _ROUNDING * (1.0 + beta)
     rounds = [(ShuffleRound(one.instantaneous, users=one.users - one.colluding), one.rounds)]
-    ends = []
-    for moved in (beta + error, max(beta - error, 0.0)):
-        found, _ = certified_at(rounds, _TOLERANCE, epsilon=moved, laws=laws)
-        ends.append(found)
-    low, high = share * ends[0].lower * (1.0 - _ROUNDING), share * ends[1].upper * (1.0 + _ROUNDING)
+    below, above = (
+        certified_at(rounds, _TOLERANCE, epsilon=moved, laws=laws)[0]
+        for moved in (beta + error, max(beta - error, 0.0))
+    )
+    low, high = share * below.lower * (1.0 - _ROUNDING), share * above.upper * (1.0 + _ROUNDING)
     return min(low, 1.0), min(high, 1.0)

@@ -1,4 +1,7 @@
-"""Base of rounds with dummy messages: dominating pair, floor of delta, and frequency estimates."""
+"""Rounds to which messages are added: by a shuffler that also drops some, or by the users.
+
+Their dominating pair, the floor of delta, and frequency estimates.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,45 +23,31 @@ from shuffle_accountant.losses.counts import count_table
 from shuffle_accountant.losses.dummies import dummy_loss, infinite_mass
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values, generator
-from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw
+from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw, count_law_from_dict
 from shuffle_accountant.randomizers.error_bounds import largest_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Tallying, ends_around, tally_of
-from shuffle_accountant.rounds.base import Round, conditions_of
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.rounds.base import RoundOfParts, conditions_of, needed
 
-__all__ = ["COUNTS_ALONE", "DummyMessages", "checked_categories", "checked_dummies"]
-
-COUNTS_ALONE = (
+# A condition of all rounds with dummies.
+_COUNTS_ALONE = (
     "Of the messages nothing but how often each value was sent is seen: not who sent one, nor in "
     "which order, nor when"
 )
-"""A condition of all rounds with dummies."""
 
 
-@dataclass(frozen=True)
-class _CountsPair:
-    """Dominating pair: distributions of the counts that differ between two neighbours."""
-
-    two_sided: ClassVar[bool] = False  # Q may have mass where P has none
-
-    name: str
-    loss: PrivacyLoss
-
-
-class DummyMessages(Tallying, Round):
+class DummyMessages(Tallying, RoundOfParts):
     """A round whose analyst sees how often each category was sent, dummies included.
 
     With one category, users hold a bit and send a message where it is one.
     """
 
     name: ClassVar[str]
+    parts: ClassVar = {"dummies": partial(count_law_from_dict, "dummies")}
+    adjacency = Adjacency.REPLACE_ONE
 
     categories: int
     dummies: CountLaw
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One user's value is replaced."""
-        return Adjacency.REPLACE_ONE
 
     @property
     @abstractmethod
@@ -85,10 +75,9 @@ class DummyMessages(Tallying, Round):
             conditions=partial(conditions_of, (self,)),
         )
 
-    def reduced(self) -> _CountsPair:
+    def reduced(self) -> Pair:
         """Dominating pair: the distributions of the counts of both categories."""
-        loss = _loss(self.hiding, self.kept, min(self.categories, 2))
-        return _CountsPair(self.name, loss)
+        return Pair(self.name, _loss(self.hiding, self.kept, min(self.categories, 2)))
 
     def shuffled(
         self, values: ArrayLike, rng: np.random.Generator | None = None
@@ -188,30 +177,132 @@ class DummyMessages(Tallying, Round):
         return self.kept + self.categories * self.dummies.expectation / users
 
     def _errors(self, shares: Array, users: int) -> Array:
-        kept = self.kept
-        lost = shares * users * (kept * (1.0 - kept))
-        return np.asarray(np.sqrt(self.dummies.variance + lost) / (kept * users))
+        lost = shares * users * (self.kept * (1.0 - self.kept))
+        return np.asarray(np.sqrt(self.dummies.variance + lost) / (self.kept * users))
 
     def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
         named = category_values(messages, self.categories, name="messages")
         return np.bincount(named.ravel(), minlength=self.categories), named.size
 
 
-def checked_dummies(dummies: CountLaw) -> CountLaw:
-    """The distribution of dummies, checked.
+@dataclass(frozen=True, kw_only=True)
+class AugmentedShuffle(DummyMessages):
+    """One round: true values, of which the shuffler keeps some, and dummies that it adds.
+
+    Users encrypt their values for the analyst. The shuffler keeps each message with probability
+    beta, adds D dummies for each category, independently, and shuffles (Murakami et al. 2025). The
+    bracket encloses the exact loss of the counts that a replaced value changes where, with three
+    categories or more, others hold neither of the two; whoever holds one of them only adds noise of
+    his own, as messages of others are dropped too.
+
+    Args:
+        categories: number of values; 1 for a sum of bits.
+        keep: probability beta that a user's message is kept, in (0, 1].
+        dummies: law of D: `AsymmetricGeometric`, `NegativeBinomial`, `Poisson` or `Binomial`.
+    """
+
+    kind: ClassVar[str] = "augmented-shuffle"
+    name: ClassVar[str] = "augmented shuffle"
+    kept = property(attrgetter("keep"))
+    hiding = property(attrgetter("dummies"))  # the shuffler is trusted with all of them
+    conditions = needed(
+        "augmented shuffle",
+        "The shuffler keeps each message with the probability stated, independently, adds "
+        "dummies by the law stated, with fresh coins, and does not work with the analyst",
+        _COUNTS_ALONE,
+    )
+
+    categories: int
+    keep: float
+    dummies: CountLaw
+
+    def __post_init__(self) -> None:
+        self._hold(
+            keep=_share(keep=self.keep),
+            dummies=_checked_dummies(self.dummies),
+            categories=validate.integer(
+                minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
+            ),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseMessages(DummyMessages):
+    """One round: true values among dummy messages that the users add; the analyst sees counts.
+
+    For each category, independently, all users together add D dummies, of which each draws a
+    share. If one user's value a is replaced by b, the counts of a and b are (D + 1, D) or
+    (D, D + 1) beyond what the others sent: exact tables, whatever the others hold. Their values
+    and their messages may be known; of their dummies, those of honest users count.
+
+    With one category it is a sum of bits: users send a message where their bit is one, and noise
+    bits come along (Balcer and Cheu 2020; Cheu et al. 2019). Negative binomial and Poisson dummies:
+    Ghazi et al. 2020, "Pure differentially private summation from anonymous messages"; 2021, "On
+    the power of multiple anonymous messages".
+
+    No dummies at all, or as many as there can be, give the target away: `floor` is the probability,
+    below which no delta is reached.
+
+    Args:
+        categories: number of values; 1 for a sum of bits.
+        dummies: law of D, of all users together: `NegativeBinomial`, `Poisson` or `Binomial`.
+        honest: share of the users who do draw their dummies and keep them to themselves, in (0, 1];
+            of a binomial law, whole trials.
 
     Raises:
-        ValueError: every trial of a binomial law succeeds.
+        ValueError: a distribution that users cannot share.
     """
+
+    kind: ClassVar[str] = "noise-messages"
+    name: ClassVar[str] = "noise messages"
+    kept: ClassVar[float] = 1.0
+    conditions = needed(
+        "noise messages",
+        "The share of honest users that is stated, at least, draw their dummies by the law "
+        "stated, with fresh coins, and tell nobody how many; a user who does not send adds no "
+        "dummies, so count on the fewest who will send",
+        _COUNTS_ALONE,
+    )
+
+    categories: int
+    dummies: CountLaw
+    honest: float = 1.0
+
+    def __post_init__(self) -> None:
+        law = _checked_dummies(self.dummies)
+        if not law.divisible:
+            raise ValueError(
+                "dummies must be a law that users can share (NegativeBinomial, Poisson or "
+                f"Binomial), got {type(law).__name__}"
+            )
+        honest = _share(honest=self.honest)
+        self._hold(
+            categories=validate.integer(
+                minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
+            ),
+            honest=honest,
+        )
+
+    @property
+    def hiding(self) -> CountLaw:
+        """The dummies of honest users."""
+        return self.dummies.honest(self.honest)
+
+
+def _checked_dummies(dummies: CountLaw) -> CountLaw:
+    """The distribution of dummies, if its number is random."""
     law = validate.instance(CountLaw, dummies=dummies)  # type: ignore[type-abstract]
     if isinstance(law, Binomial) and law.probability == 1.0:
         raise ValueError(f"dummies must be of a number that is random, got {law!r}")
     return law
 
 
-def checked_categories(categories: int) -> int:
-    """The number of categories, checked; 1 is allowed."""
-    return validate.integer(minimum=1, maximum=MOST_CATEGORIES, categories=categories)
+def _share(**named: float) -> float:
+    """A number in (0, 1]."""
+    share = validate.closed_unit(**named)
+    if share == 0.0:
+        raise ValueError(f"{next(iter(named))} must be a number in (0, 1], got 0.0")
+    return share
 
 
 def _beyond(law: CountLaw, share: float) -> float:

@@ -12,25 +12,18 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.rounds.base import Round, needed
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.rounds.base import Round, adjacency_named, needed
 
 __all__ = ["PldRound", "PldTable"]
 
+# Tables that are not written where they equal another one, with that one.
+_DEFAULTS = {"add": "remove", "optimistic_remove": "remove", "optimistic_add": "add"}
 # Probabilities down to minus this are set to 0: round-off of the Fourier transforms behind a table.
 _NOISE = 1e-9
 # Amount by which an optimistic delta may exceed the pessimistic one (the rounding of two libraries
 # does not reach it), and largest epsilon (nats) at which both are compared: e^epsilon is a double.
 _UNEVEN, _FURTHEST = 1e-6, 600.0
-
-
-@dataclass(frozen=True)
-class _TabulatedPair:
-    """Dominating pair given by the tables of a round."""
-
-    name: ClassVar[str] = "pld"
-    two_sided: ClassVar[bool] = False  # Q may have mass where P has none
-
-    loss: TabulatedLoss
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -61,6 +54,11 @@ class PldRound(Round):
     """
 
     kind: ClassVar[str] = "pld"
+    conditions = needed(
+        "pld",
+        "The privacy loss distribution that was given bounds the mechanism, for the adjacency "
+        "stated and whatever earlier rounds released: it is taken as it is",
+    )
 
     loss: TabulatedLoss
     made_for: Adjacency
@@ -76,21 +74,20 @@ class PldRound(Round):
         lower = (
             upper if optimistic is None else _tables("optimistic", optimistic, pessimistic=False)
         )
-        self._set(upper, lower, adjacency, (("optimistic", "pld"), ("optimistic", "pld")))
+        self._enclose(upper, lower, adjacency, (("optimistic", "pld"),) * 2)
 
-    def _set(
+    def _enclose(
         self,
         upper: tuple[PldTable, PldTable],
         lower: tuple[PldTable, PldTable],
         adjacency: Adjacency,
-        names: tuple[tuple[str, str], tuple[str, str]],
+        names: tuple[tuple[str, str], ...],
     ) -> None:
         adjacency = validate.instance(Adjacency, adjacency=adjacency)
         for above, below, named in zip(upper, lower, names, strict=True):
             _require_below(below, above, *named)
         forward, backward = (LossBounds(*tables) for tables in zip(upper, lower, strict=True))
-        object.__setattr__(self, "loss", TabulatedLoss(forward, backward))
-        object.__setattr__(self, "made_for", adjacency)
+        self._hold(loss=TabulatedLoss(forward, backward), made_for=adjacency)
 
     @classmethod
     def from_tables(
@@ -127,18 +124,16 @@ class PldRound(Round):
         )
         self = cls.__new__(cls)
         names = (("optimistic_remove", "remove"), ("optimistic_add", "add"))
-        self._set((remove, add), (below, other), adjacency, names)
+        self._enclose((remove, add), (below, other), adjacency, names)
         return self
 
     def __repr__(self) -> str:
-        bounds = (self.loss.bounds, self.loss.backward)
-        tables = [table for bound in bounds for table in (bound.upper, bound.lower)]
         digest = hashlib.blake2b(digest_size=6)
-        for table in tables:
-            digest.update(table.losses.tobytes())
-            digest.update(table.probabilities.tobytes())
-            digest.update(np.float64(table.infinity_mass).tobytes())
-        shown = tables[0].losses
+        for bound in (self.loss.bounds, self.loss.backward):
+            for table in (bound.upper, bound.lower):
+                for held in (table.losses, table.probabilities, np.float64(table.infinity_mass)):
+                    digest.update(held.tobytes())
+        shown = self.loss.bounds.upper.losses
         span = f" from {shown[0]:g} to {shown[-1]:g}" if shown.size else ""
         return f"PldRound({shown.size} losses{span}, {digest.hexdigest()}, {self.adjacency.value})"
 
@@ -147,56 +142,34 @@ class PldRound(Round):
         """Adjacency that the given privacy loss distribution was made for."""
         return self.made_for
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Assumption that the given tables bound the mechanism."""
-        return needed(
-            "pld",
-            "The privacy loss distribution that was given bounds the mechanism, for the adjacency "
-            "stated and whatever earlier rounds released: it is taken as it is",
-        )
-
-    def reduced(self) -> _TabulatedPair:
+    def reduced(self) -> Pair:
         """The dominating pair given by the tables."""
-        return _TabulatedPair(self.loss)
+        return Pair("pld", self.loss)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         forward, backward = self.loss.bounds, self.loss.backward
-        state: dict[str, Any] = {
-            "kind": self.kind,
-            "adjacency": self.adjacency.value,
-            "remove": forward.upper.to_dict(),
-        }
-        for name, table, default in (
-            ("add", backward.upper, forward.upper),
-            ("optimistic_remove", forward.lower, forward.upper),
-            ("optimistic_add", backward.lower, backward.upper),
-        ):
-            state[name] = None if table == default else table.to_dict()
+        tables = {"remove": forward.upper, "add": backward.upper}
+        tables |= {"optimistic_remove": forward.lower, "optimistic_add": backward.lower}
+        state: dict[str, Any] = {"kind": self.kind, "adjacency": self.adjacency.value}
+        for name, table in tables.items():
+            same = name in _DEFAULTS and table == tables[_DEFAULTS[name]]
+            state[name] = None if same else table.to_dict()
         return state
 
     @classmethod
     def from_dict(cls, state: Any) -> PldRound:
         """Inverse of `to_dict`."""
-        wanted = {"kind", "adjacency", "remove", "add", "optimistic_remove", "optimistic_add"}
+        wanted = {"kind", "adjacency", "remove", *_DEFAULTS}
         if isinstance(state, dict):
             # schema 1 knew one adjacency only
             state = {"adjacency": Adjacency.REPLACE_ONE.value, **state}
         state = validate.fields(wanted, kind=cls.kind, round=state)
-        remove = _table("remove", state["remove"])
-        add = remove if state["add"] is None else _table("add", state["add"])
-        below, other = (
-            table if state[name] is None else _table(name, state[name])
-            for name, table in (("optimistic_remove", remove), ("optimistic_add", add))
-        )
-        return cls.from_tables(
-            remove,
-            add,
-            optimistic_remove=below,
-            optimistic_add=other,
-            adjacency=_adjacency(state["adjacency"]),
-        )
+        tables = {"remove": _table("remove", state["remove"])}
+        for name, default in _DEFAULTS.items():
+            held = state[name]
+            tables[name] = tables[default] if held is None else _table(name, held)
+        return cls.from_tables(**tables, adjacency=adjacency_named(state["adjacency"]))
 
 
 def _require_below(below: PldTable, above: PldTable, name: str, other: str) -> None:
@@ -222,10 +195,6 @@ def _deltas(table: PldTable, epsilons: Array) -> Array:
     p, q = (np.append(np.cumsum(column)[::-1], 0.0) for column in sums)
     first = np.searchsorted(table.losses, epsilons, side="right")
     return np.asarray(p[first] - np.exp(epsilons) * q[first] + table.infinity_mass)
-
-
-def _adjacency(state: Any) -> Adjacency:
-    return Adjacency(validate.choice([kind.value for kind in Adjacency], adjacency=state))
 
 
 def _table(name: str, state: Any) -> PldTable:

@@ -1,11 +1,18 @@
-"""Protocols: several rounds as one value, about which accountants, reports and plots are asked."""
+"""Protocols: several rounds as one value, about which accountants, reports and plots are asked.
+
+And rounds read back from a state, whatever their kind.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -13,19 +20,139 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.trade_off import refined_trade_off
+from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.numerics.rounding import Array
-from shuffle_accountant.rounds.base import Round, certified, conditions_of
-from shuffle_accountant.rounds.capped import capped
-from shuffle_accountant.rounds.registry import round_from_dict
-
-__all__ = ["MAX_ROUNDS", "Protocol", "Rounds", "as_protocol", "conditions", "trade_off_of"]
+from shuffle_accountant.randomizers.base import LocalRandomizer
+from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.registry import Kinds
+from shuffle_accountant.rounds.base import Round, RoundOfParts, certified, conditions_of, needed
+from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 MAX_ROUNDS = 10**12
 """No protocol has more rounds."""
 
+C = TypeVar("C", bound=type[LocalRandomizer] | type[Round])
 
-# Delta down to which points of the profile make up a trade-off curve.
-_CURVE_DELTA = 1e-10
+
+def register(cls: C) -> C:
+    """Make a class of randomizers or rounds known by its ``kind`` to states and the command line.
+
+    A class with a ``kind`` in its body is known when it is made; this gives the others one, their
+    name in lower case with hyphens, and checks that the class is complete. Frequency oracles and
+    vector randomizers are candidates of `shuffle_accountant.design` from then on, if their
+    constructor takes ``eps0`` and ``categories`` or ``dimension``.
+
+    Args:
+        cls: a subclass of `LocalRandomizer` or of `Round`.
+
+    Returns:
+        The class, so that this is a decorator, too.
+
+    Raises:
+        TypeError: no such class, or one with abstract methods left.
+    """
+    if not isinstance(cls, type) or not issubclass(cls, LocalRandomizer | Round):
+        raise TypeError(f"cls must be a class of randomizers or rounds, got {validate.shown(cls)}")
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise TypeError(f"cls must have {', '.join(missing)}, which {cls.__name__} has not")
+    if "kind" not in cls.__dict__:
+        cls.kind = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", cls.__name__).lower()
+    kinds: Kinds[Any] = cls.kinds
+    kinds.add(cls)
+    return cls
+
+
+def round_from_dict(state: Any) -> Round:
+    """The round that `Round.to_dict` wrote as this."""
+    named = state if isinstance(state, dict) and "kind" in state else {"kind": "shuffle"}
+    return Round.kinds.of(named, "round").from_dict(state)
+
+
+@dataclass(frozen=True)
+class CappedRound(RoundOfParts):
+    """A round that a user takes part in no more often than a protocol counts it.
+
+    Args:
+        round: one of the rounds.
+    """
+
+    kind: ClassVar[str] = "capped"
+    parts: ClassVar = {"round": round_from_dict}
+    adjacency = property(attrgetter("round.adjacency"))
+    floor = property(attrgetter("round.floor"))
+    member = property(attrgetter("round.member"))
+    people = property(attrgetter("round.people"))
+    weaknesses = property(attrgetter("round.weaknesses"))
+
+    round: Round
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """Those of the round, and that clients enforce the limit."""
+        return self.round.conditions + needed(
+            self.reduced().name,
+            "No user is eligible for more of the rounds than rounds_per_user says, which clients "
+            "enforce; when they take part may depend on all but their own data",
+        )
+
+    def reduced(self) -> DominatingPair:
+        """The dominating pair of the round."""
+        return self.round.reduced()
+
+    def in_blocks(self, group: int) -> Round | None:
+        """The theorem of the round on groups."""
+        return self.round.in_blocks(group)
+
+
+def _capped(rounds: Sequence[tuple[Round, int]], most: int) -> list[tuple[Round, int]]:
+    """The costliest rounds, as many as a user takes part in.
+
+    Equal rounds compose as often as the user takes part, whenever that is. Of different ones each
+    must dominate the next, so that the costliest dominate all choices: shuffled rounds with fewer
+    users, or with a larger eps0 of any randomizer, cost more.
+
+    Raises:
+        ValueError: rounds whose order is not known.
+    """
+    kept = [(one.round if isinstance(one, CappedRound) else one, count) for one, count in rounds]
+    if len(kept) > 1:
+        kept.sort(key=lambda item: _place(item[0]))
+        for (before, _), (after, _) in pairwise(kept):
+            if not _dominates(before, after):
+                raise ValueError(
+                    "rounds_per_user needs equal rounds, or shuffled rounds of which each has no "
+                    "more users and no smaller eps0 than the next, got "
+                    f"{before!r:.80} and {after!r:.80}"
+                )
+    starts = accumulate((count for _, count in kept), initial=0)
+    return [
+        (CappedRound(one), min(count, most - start))
+        for (one, count), start in zip(kept, starts, strict=False)
+        if start < most
+    ]
+
+
+def _place(one: Round) -> tuple[float, float]:
+    if not isinstance(one, ShuffleRound) or not one.plain:
+        raise ValueError(
+            f"rounds_per_user needs equal rounds, or shuffled rounds of all users, got {one!r:.120}"
+        )
+    return (float(one.plain_users), -one.randomizer.eps0)
+
+
+def _dominates(first: Round, second: Round) -> bool:
+    """Whether the first round reveals at least as much as the second, at every alpha."""
+    assert isinstance(first, ShuffleRound)
+    assert isinstance(second, ShuffleRound)
+    drawn = first.population is not None or second.population is not None
+    fewer = first.plain_users <= second.plain_users
+    if drawn or not fewer or first.reduction != second.reduction:
+        return False
+    one, other = first.randomizer, second.randomizer
+    general = isinstance(one, GeneralRandomizer) and isinstance(other, GeneralRandomizer)
+    alike = general and one.adjacency is other.adjacency and one.interactive == other.interactive
+    return one == other or (alike and one.eps0 >= other.eps0)
 
 
 class Protocol:
@@ -58,14 +185,15 @@ class Protocol:
         total = 0
         given = rounds.distinct if isinstance(rounds, Protocol) else rounds
         for pair in validate.items(rounds=given):
-            one, count = _pair(pair)
+            _check_pair(pair, "rounds")
+            one, count = pair
             count = validate.integer(minimum=0, maximum=MAX_ROUNDS - total, count=count)
             if count > 0:
                 counts[one] = counts.get(one, 0) + count
                 total += count
         if rounds_per_user is not None:
             most = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds_per_user=rounds_per_user)
-            counts = dict(capped(tuple(counts.items()), most)) if most < total else counts
+            counts = dict(_capped(tuple(counts.items()), most)) if most < total else counts
             total = sum(counts.values())
         self._counts, self._total = counts, total
         kinds = dict.fromkeys(one.adjacency for one in counts)
@@ -150,12 +278,9 @@ class Protocol:
     @classmethod
     def from_dict(cls, state: Any) -> Protocol:
         """Inverse of `to_dict`; a JSON text round trip in between changes nothing."""
-        state = validate.instance(dict, state=state)
-        wanted = ["adjacency", "rounds"]
-        if sorted(map(str, state)) != wanted:
-            raise ValueError(
-                f"state must have fields {wanted}, got {sorted(map(str, state))!r:.200}"
-            )
+        names = sorted(map(str, validate.instance(dict, state=state)))
+        if names != ["adjacency", "rounds"]:
+            raise ValueError(f"state must have fields ['adjacency', 'rounds'], got {names!r:.200}")
         protocol = cls.from_list(state["rounds"])
         known, stated = protocol.to_dict()["adjacency"], state["adjacency"]
         if stated != known:
@@ -181,12 +306,7 @@ Rounds: TypeAlias = Round | Protocol | Sequence[tuple[Round, int]]
 
 
 def as_protocol(value: Rounds, *, name: str = "rounds") -> Protocol:
-    """The protocol that a round, a protocol or a list of pairs (round, count) stands for.
-
-    Args:
-        value: what was given.
-        name: of the argument, for messages.
-    """
+    """The protocol that a round, a protocol or a list of pairs (round, count) stands for."""
     if isinstance(value, Protocol):
         return value
     if isinstance(value, Round):
@@ -225,11 +345,6 @@ def _check_pair(value: Any, name: str) -> None:
         )
 
 
-def _pair(value: Any) -> tuple[Round, Any]:
-    _check_pair(value, "rounds")
-    return value[0], value[1]
-
-
 def trade_off_of(
     protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = MEMORY_LIMIT
 ) -> tuple[Array, Array, str]:
@@ -237,28 +352,28 @@ def trade_off_of(
 
     Args:
         protocol: the rounds.
-        rates: false positive rates, in [0, 1], shape (m,).
-        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, to aim
-            for, > 0.
+        rates: in [0, 1], shape (m,).
+        tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, > 0.
         memory_limit: bytes.
 
     Returns:
         Lower and upper ends, each of shape (m,), and the reductions' names.
     """
 
-    def bracket(query: Query, width: float) -> Bracket:
-        return certified(protocol.distinct, query, width, memory_limit)[0]
+    def bracket(width: float, **asked: Any) -> Bracket:
+        return certified(protocol.distinct, Query(**asked), width, memory_limit)[0]
 
     laws: dict[Hashable, Any] = {}
 
     def delta(epsilon: float) -> tuple[float, float]:
-        found = bracket(Query(epsilon=epsilon, laws=laws), tolerance)
+        found = bracket(tolerance, epsilon=epsilon, laws=laws)
         return found.lower, found.upper
 
-    reach = bracket(Query(delta=_CURVE_DELTA), 0.1)
+    # delta down to which points of the profile make up the curve
+    reach = bracket(0.1, delta=1e-10)
     last = reach.upper
     if math.isinf(last):
         # what is lost at no epsilon; before that, the loss of the bulk
-        last = min(bracket(Query(delta=0.5), 0.1).upper, 30.0) + 10.0
+        last = min(bracket(0.1, delta=0.5).upper, 30.0) + 10.0
     width = 0.5 * min(tolerance, 1.0)
     return *refined_trade_off(delta, max(last, 1e-9), rates, width), reach.reduction

@@ -20,13 +20,10 @@ from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.rounds.allocation import RandomAllocation
-from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.batches import PoissonSampled, ShuffledBatches
 from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
-from shuffle_accountant.rounds.sampled import PoissonSampled
-
-__all__ = ["CORRELATED", "SAMPLINGS", "correlated_run", "sampling_named", "training_run"]
 
 
 def _allocation(noise_multiplier: float, steps: int, records: int) -> Protocol:
@@ -42,8 +39,7 @@ def _shuffle(noise_multiplier: float, steps: int, records: int) -> Protocol:
 
 def _poisson(noise_multiplier: float, steps: int, records: int) -> Protocol:
     step = GaussianMechanism(noise_multiplier=noise_multiplier)
-    sampled = PoissonSampled(step, rate=1.0 / steps, records_per_user=records)
-    return Protocol([(sampled, steps)])
+    return Protocol([(PoissonSampled(step, rate=1.0 / steps, records_per_user=records), steps)])
 
 
 SAMPLINGS: dict[str, Callable[[float, int, int], Protocol]] = {
@@ -52,7 +48,6 @@ SAMPLINGS: dict[str, Callable[[float, int, int], Protocol]] = {
     "poisson": _poisson,
 }
 """One epoch by the name of the sampling, of noise multiplier, steps and records of one user."""
-
 CORRELATED = ("banded", "tree")
 """Runs with correlated noise, by name."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -21,35 +21,28 @@ from shuffle_accountant.randomizers.base import (
 )
 from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
+from shuffle_accountant.reductions import leaks
 from shuffle_accountant.reductions.base import (
     DensitiesAmongDecoys,
     Reduction,
     TargetAmongDecoys,
     among_colluders,
     fraction_of,
+    in_blocks,
 )
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.clones import VARIANTS
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
-from shuffle_accountant.reductions.leaks import (
-    among_weighted,
-    exposed,
-    fewest_hidden,
-    in_batches,
-)
 from shuffle_accountant.reductions.participation import participation
-from shuffle_accountant.reductions.several_messages import in_blocks
-from shuffle_accountant.rounds.base import Drawn, Round, needed
+from shuffle_accountant.rounds.base import Drawn, Round, as_json, needed, reduced_once
 from shuffle_accountant.rounds.shuffler import Shuffler
 
 __all__ = ["REDUCTIONS", "VARIANTS", "ShuffleFamily", "ShuffleRound", "attendance", "family_of"]
 
-_ANY = 1.0  # stands for every eps0
-
-
-# The eps0 (nats) from which on a message differs from the truth with probability below 2^-53.
-_TRUTHFUL = 53.0 * math.log(2.0)
+# Fields that every state has, and further ones with the values that are not written.
+_ALWAYS = ("randomizer", "users", "population", "reduction", "variant")
+_LATER = {"others": (), "colluding": 0, "messages_per_user": 1, "messages": None, "shuffler": None}
 
 
 @dataclass(frozen=True)
@@ -68,9 +61,14 @@ class ShuffleFamily:
     reduction: str
     sampled: bool
 
+    @lru_cache(maxsize=1 << 13)  # noqa: B019 - families are few
     def pair(self, users: int, fraction: float, eps0: float) -> Reduction:
         """The pair of a round of this family, whether its population is a whole number or not."""
-        return _pair(self, users, fraction, eps0)
+        randomizer = self.randomizer.at(eps0) if self.scaled else self.randomizer
+        assert randomizer is not None
+        inner = reduce(randomizer, users, users, self.reduction, None)
+        assert isinstance(inner, Reduction)
+        return fraction_of(inner, fraction) if self.sampled else inner
 
     def __hash__(self) -> int:
         """Hash by value, cached because every round asks for it."""
@@ -81,35 +79,17 @@ class ShuffleFamily:
         return hash((self.randomizer, self.scaled, self.reduction, self.sampled))
 
 
-@lru_cache(maxsize=1 << 13)
-def _pair(family: ShuffleFamily, users: int, fraction: float, eps0: float) -> Reduction:
-    randomizer = family.randomizer.at(eps0) if family.scaled else family.randomizer
-    assert randomizer is not None
-    inner = reduce(randomizer, users, users, family.reduction, None)
-    assert isinstance(inner, Reduction)
-    return fraction_of(inner, fraction) if family.sampled else inner
-
-
 @lru_cache(maxsize=1 << 14)
 def family_of(randomizer: LocalRandomizer, reduction: str, sampled: bool) -> ShuffleFamily | None:
-    """The family of a round; None where the theorem has not one number of i.i.d. decoys.
-
-    Args:
-        randomizer: randomizer that every user applies.
-        reduction: theorem, as given to the round.
-        sampled: whether users are drawn from a population.
-    """
+    """The family of a round; None where the theorem has not one number of i.i.d. decoys."""
     if reduction == "auto":
         reduction = "blanket" if isinstance(randomizer, ConcreteRandomizer) else "clones"
     decoys = reduction in ("clones", "blanket") and randomizer.noisy_vectors is None
     if not decoys or randomizer.adjacency is not Adjacency.REPLACE_ONE:
         return None
-    if not (0.0 < randomizer.eps0 < math.inf):
-        return ShuffleFamily(randomizer, False, reduction, sampled)
-    general = randomizer.at(_ANY)
-    if general is None:
-        return ShuffleFamily(randomizer, False, reduction, sampled)
-    return ShuffleFamily(general, True, reduction, sampled)
+    # an eps0 of 1 stands for every one
+    general = randomizer.at(1.0) if 0.0 < randomizer.eps0 < math.inf else None
+    return ShuffleFamily(general or randomizer, general is not None, reduction, sampled)
 
 
 @dataclass(frozen=True, init=False)
@@ -181,7 +161,6 @@ class ShuffleRound(Round):
         reduction: str = "auto",
         variant: str | None = None,
     ) -> None:
-        random = isinstance(users, Binomial)
         several = validate.integer(minimum=1, maximum=2**53, messages_per_user=messages_per_user)
         if messages is not None:
             messages = validate.integer(minimum=several, maximum=2**53, messages=messages)
@@ -191,39 +170,39 @@ class ShuffleRound(Round):
             raise TypeError(
                 f"ShuffleRound needs users: write ShuffleRound({randomizer!r:.80}, users=...)"
             )
-        users = _checked_users(users)
-        if isinstance(users, Binomial) and users.probability == 1.0:
-            users, random = users.trials, False  # equal rounds are to be equal values
+        if not isinstance(users, Binomial):
+            # counts are exact in double precision up to 2^53
+            users = validate.integer(minimum=1, maximum=2**53, users=users)
+        elif users.trials < 1:
+            raise ValueError(f"users must be a Binomial with trials >= 1, got {users!r}")
+        elif users.probability == 1.0:
+            users = users.trials  # equal rounds are to be equal values
         if population is not None and isinstance(users, Binomial):
             raise ValueError(
                 f"population must be None with users={users!r:.80}, whose trials are the population"
             )
         if population is not None and isinstance(users, int):
             population = validate.integer(minimum=users, maximum=2**53, population=population)
-        if population == users:
-            population = None  # nothing is drawn; equal rounds are to be equal values
-        values: dict[str, Any] = {
-            "randomizer": validate.instance(LocalRandomizer, randomizer=randomizer),  # type: ignore[type-abstract]
-            "users": users,
-            "population": population,
-            "reduction": validate.choice(REDUCTIONS, reduction=reduction),
-            "variant": None if variant is None else validate.choice(VARIANTS, variant=variant),
-            "others": _checked_others(others),
-            "colluding": validate.integer(minimum=0, colluding=colluding),
-            "messages_per_user": several,
-            "messages": messages,
-            "shuffler": None
-            if shuffler is None
-            else validate.instance(Shuffler, shuffler=shuffler),
-        }
-        check(randomizer, reduction, variant, sampled=random or population is not None)
+        self._hold(
+            randomizer=validate.instance(LocalRandomizer, randomizer=randomizer),  # type: ignore[type-abstract]
+            users=users,
+            # if nothing is drawn, equal rounds are to be equal values
+            population=None if population == users else population,
+            reduction=validate.choice(REDUCTIONS, reduction=reduction),
+            variant=None if variant is None else validate.choice(VARIANTS, variant=variant),
+            others=_checked_others(others),
+            colluding=validate.integer(minimum=0, colluding=colluding),
+            messages_per_user=several,
+            messages=messages,
+            shuffler=None if shuffler is None else validate.instance(Shuffler, shuffler=shuffler),
+        )
+        sampled = isinstance(users, Binomial) or self.population is not None
+        check(randomizer, reduction, variant, sampled=sampled)
         if reduction == "strong" and variant is None:
-            values["variant"] = VARIANTS[0]
-        if reduction == "auto" and randomizer.normal_noise is not None:
+            self._hold(variant=VARIANTS[0])
+        elif reduction == "auto" and randomizer.normal_noise is not None:
             # "auto" was once the example pair, and states that say so still mean it
-            values["reduction"] = "blanket"
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+            self._hold(reduction="blanket")
         _check_crowd(self)
         _check_messages(self)
         _check_shuffler(self)
@@ -232,8 +211,8 @@ class ShuffleRound(Round):
     def plain(self) -> bool:
         """Whether all of a fixed number of users send one message, and nobody colludes."""
         alike = isinstance(self.users, int) and not self.others and self.colluding == 0
-        perfect = self.shuffler is None
-        return alike and perfect and self.messages_per_user == 1 and self.messages is None
+        one = self.messages_per_user == 1 and self.messages is None
+        return alike and one and self.shuffler is None
 
     @property
     def plain_users(self) -> int:
@@ -245,8 +224,7 @@ class ShuffleRound(Round):
         if not isinstance(self.users, int) or not self.plain:
             raise ValueError(
                 "round must have one randomizer, a fixed number of users, one message of each and "
-                "colluding=0, got "
-                f"{self!r:.120}"
+                f"colluding=0, got {self!r:.120}"
             )
         return self.users
 
@@ -269,9 +247,8 @@ class ShuffleRound(Round):
     @property
     def exposed(self) -> float:
         """The exposure, times the total variation distance of one message's laws at most."""
-        if self.shuffler is None:
-            return 0.0
-        return self.shuffler.exposure * math.tanh(0.5 * min(self.randomizer.eps0, 700.0))
+        exposure = 0.0 if self.shuffler is None else self.shuffler.exposure
+        return exposure * math.tanh(0.5 * min(self.randomizer.eps0, 700.0))
 
     def for_user_of(self, randomizer: LocalRandomizer) -> ShuffleRound:
         """The round as seen by a user of another of its randomizers, whom its epsilon protects.
@@ -336,10 +313,8 @@ class ShuffleRound(Round):
             )
         if self.messages_per_user > 1:
             name += ", blocks"
-        leaks: tuple[str, ...] = ()
         if self.shuffler is not None:
             name += f", {_leak(self.shuffler)}"
-            leaks = (self.shuffler.condition,)
         independent = "" if self.randomizer.interactive else ", whatever the other messages are"
         found = [
             attendance,
@@ -347,12 +322,11 @@ class ShuffleRound(Round):
             f"that nobody else learns{independent}",
             "The shuffler removes who sent a message, in which order and when, and does not work "
             "with the observer",
+            *(() if self.shuffler is None else (self.shuffler.condition,)),
+            "No more users than stated work with the observer; which ones may be any"
+            if self.colluding
+            else "No user works with the observer: who does is to be counted as colluding",
         ]
-        found += leaks
-        if self.colluding:
-            found.append("No more users than stated work with the observer; which ones may be any")
-        else:
-            found.append("No user works with the observer: who does is to be counted as colluding")
         if self.others:
             found.append(
                 "Who applies which randomizer is fixed beforehand and does not depend on the data; "
@@ -372,29 +346,88 @@ class ShuffleRound(Round):
     @property
     def drawn_once(self) -> tuple[Drawn, ...]:
         """Whether the target is exposed, by a persistent shuffler."""
-        if self.shuffler is None or not self.shuffler.persistent:
+        leak = self.shuffler
+        if leak is None or not leak.persistent:
             return ()
-        return _persistent(self, self.shuffler)
+        fewest, caught = self._honest, leak.exposure
+        if leak.everyone:
+            fewest, caught = leaks.fewest_hidden(fewest, caught)
+        alone, slack = self._of_users(1), roundings(4)
+        return (
+            Drawn(
+                most=min((1.0 - leak.exposure) * (1.0 + slack), 1.0),
+                least=(1.0 - leak.exposure) * (1.0 - slack),
+                above=self._of_users(fewest),
+                below=self._of_users(self._honest),
+            ),
+            Drawn(min(caught * (1.0 + slack), 1.0), leak.exposure, above=alone, below=alone),
+        )
 
+    @property
+    def _honest(self) -> int:
+        """Number of users who are not known, the target at least, if it is fixed."""
+        assert isinstance(self.users, int)
+        return max(self.users - self.colluding, 1)
+
+    def _of_users(self, users: int) -> ShuffleRound:
+        """The round with a perfect shuffler and this many users, all honest."""
+        return replace(self, users=users, colluding=0, shuffler=None)
+
+    @reduced_once
     def reduced(self) -> DominatingPair:
         """The dominating pair of this round, with the theorem it comes from."""
-        return _reduced(self)
+        if self.shuffler is not None:
+            return self._with_leaks(self.shuffler)
+        if self.messages_per_user > 1 or self.messages is not None:
+            users = self.users if self.messages is None else self.messages // self.messages_per_user
+            block = replace(self, users=users, messages_per_user=1, messages=None)
+            return in_blocks(block.reduced(), self.messages_per_user)
+        randomizer, reduction, variant = self.randomizer, self.reduction, self.variant
+        if isinstance(self.users, Binomial):
+            # whether those the adversary knows take part is known to it
+            trials = self.users.trials - self.colluding
+            return participation(randomizer, trials, self.users.probability, reduction, variant)
+        if self.others:
+            return crowd(randomizer, self.users, self.others, self.colluding)
+        if not self.colluding:
+            population = self.population or self.users
+            return reduce(randomizer, self.users, population, reduction, variant)
+        inner = reduce(randomizer, self._honest, self._honest, reduction, variant)
+        if self.population is None:
+            return inner
+        return among_colluders(inner, self.users, self.population, self.colluding)
+
+    def _with_leaks(self, leak: Shuffler) -> DominatingPair:
+        """The pair of a round whose shuffler hides less."""
+        if leak.persistent:
+            raise ValueError(
+                "shuffler must not be persistent where rounds are taken one by one: who is exposed "
+                "is drawn once for all of them; ask an accountant or a protocol"
+            )
+
+        def inner(users: int) -> DominatingPair:
+            return self._of_users(users).reduced()
+
+        if leak.weights is not None:
+            return leaks.among_weighted(inner, self._honest, leak.weights, self.colluding)
+        if leak.batches is not None:
+            return leaks.in_batches(inner, leak.batches, self.colluding, leak.random_batches)
+        if leak.minimum_batch is not None:
+            return leaks.in_batches(inner, (leak.minimum_batch,), self.colluding, random=False)
+        return leaks.exposed(inner, self._honest, leak.exposure, leak.everyone)
 
     def in_blocks(self, group: int) -> ShuffleRound | None:
         """The round of ``group`` messages a user (of each message) among as many fewer users."""
         users = self.users // group if isinstance(self.users, int) else 0
-        fixed = self.population is None and not self.others and self.messages is None
-        fixed = fixed and self.shuffler is None
+        alike = self.population is None and not self.others and self.messages is None
         alone = self.reduction == "example" or self.randomizer.interactive
-        if users == 0 or not fixed or alone:
+        if users == 0 or not alike or self.shuffler is not None or alone:
             return None
-        return ShuffleRound(
-            self.randomizer,
+        return replace(
+            self,
             users=users,
             messages_per_user=group * self.messages_per_user,
             colluding=min(-(-self.colluding // group), users - 1),
-            reduction=self.reduction,
-            variant=self.variant,
         )
 
     @property
@@ -446,33 +479,21 @@ class ShuffleRound(Round):
                 "attained needs a randomizer with finitely many inputs and messages, got "
                 f"{type(self.randomizer).__name__}"
             )
-        users = self.plain_users
-        population = self.population or users
-        lower, upper, dataset = attained(self.randomizer, users, population, epsilon)
-        return Attained(lower=lower, upper=upper, dataset=dataset)
+        population = self.population or self.plain_users
+        found = attained(self.randomizer, self.plain_users, population, epsilon)
+        return Attained(lower=found[0], upper=found[1], dataset=found[2])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        state: dict[str, Any] = {
-            "randomizer": self.randomizer.to_dict(),
-            "users": self.users if isinstance(self.users, int) else self.users.to_dict(),
-            "population": self.population,
-            "reduction": self.reduction,
-            "variant": self.variant,
-        }
+        state = {name: as_json(getattr(self, name)) for name in _ALWAYS}
         # plain rounds are written as they always were
+        for name, default in _LATER.items():
+            if getattr(self, name) != default:
+                state[name] = as_json(getattr(self, name))
         if self.others:
             state["others"] = [
                 {"randomizer": other.to_dict(), "users": count} for other, count in self.others
             ]
-        if self.colluding:
-            state["colluding"] = self.colluding
-        if self.messages_per_user > 1:
-            state["messages_per_user"] = self.messages_per_user
-        if self.messages is not None:
-            state["messages"] = self.messages
-        if self.shuffler is not None:
-            state["shuffler"] = self.shuffler.to_dict()
         return state
 
     @classmethod
@@ -482,13 +503,11 @@ class ShuffleRound(Round):
         States of version 0.1.0 with reduction "auto" and a `GaussianRandomizer` were answered for
         the example pair: they load as "example".
         """
-        wanted = {"randomizer", "users", "population", "reduction", "variant"}
         if isinstance(state, dict):
             state = {"variant": None, **state}  # schema 1 knew no variants
-        further = {"others", "colluding", "messages_per_user", "messages", "shuffler"}
-        if not isinstance(state, dict) or set(state) - further != wanted:
+        if not isinstance(state, dict) or set(state) - set(_LATER) != set(_ALWAYS):
             raise ValueError(
-                f"round must be an object with fields {sorted(wanted)}, got {state!r:.80}"
+                f"round must be an object with fields {sorted(_ALWAYS)}, got {state!r:.80}"
             )
         randomizer, reduction = randomizer_from_dict(state["randomizer"]), state["reduction"]
         if reduction == "auto" and randomizer.normal_noise is not None:
@@ -496,24 +515,24 @@ class ShuffleRound(Round):
         users = state["users"]
         if isinstance(users, dict):
             users = count_law_from_dict("users", users)
-        return cls(
-            randomizer,
-            users=users,
-            others=_others_from_list(state.get("others", [])),
-            colluding=state.get("colluding", 0),
-            messages_per_user=state.get("messages_per_user", 1),
-            messages=state.get("messages"),
-            shuffler=Shuffler.from_dict(state["shuffler"]) if "shuffler" in state else None,
-            population=state["population"],
-            reduction=reduction,
-            variant=state["variant"],
-        )
+        others = state.get("others", [])
+        if not isinstance(others, list) or any(
+            not isinstance(entry, dict) or set(entry) != {"randomizer", "users"} for entry in others
+        ):
+            raise ValueError(
+                "others must be a list of objects with fields ['randomizer', 'users'], got "
+                f"{others!r:.80}"
+            )
+        groups = {randomizer_from_dict(entry["randomizer"]): entry["users"] for entry in others}
+        shuffler = Shuffler.from_dict(state["shuffler"]) if "shuffler" in state else None
+        read = {"randomizer": randomizer, "users": users, "reduction": reduction}
+        return cls(**{**state, **read, "others": groups, "shuffler": shuffler})
 
 
 @lru_cache(maxsize=128)
 def _weaknesses(randomizer: LocalRandomizer) -> tuple[str, ...]:
     eps0 = randomizer.eps0
-    if _TRUTHFUL < eps0 < math.inf:
+    if 53.0 * math.log(2.0) < eps0 < math.inf:
         return (
             f"eps0 = {eps0:g} hides nothing in a message: it differs from the truth with a "
             f"probability of about e^-{eps0:g}, less than the 2^-53 to which coins are drawn",
@@ -540,10 +559,9 @@ def attendance(
     """
     users = validate.integer(minimum=1, maximum=2**53, users=users)
     if min_users is not None and participation is not None:
-        given = f"participation={validate.shown(participation)} and min_users={min_users!r:.80}"
         raise ValueError(
             "participation must be None with min_users, which is for attendance that is seen, got "
-            + given
+            f"participation={validate.shown(participation)} and min_users={min_users!r:.80}"
         )
     if min_users is not None:
         return validate.integer(minimum=1, maximum=users, min_users=min_users)
@@ -553,15 +571,6 @@ def attendance(
     if share == 0.0:
         raise ValueError("participation must be a number in (0, 1], got 0.0")
     return users if share == 1.0 else Binomial(trials=users, probability=share)
-
-
-def _checked_users(users: Any) -> int | Binomial:
-    if isinstance(users, Binomial):
-        if users.trials < 1:
-            raise ValueError(f"users must be a Binomial with trials >= 1, got {users!r}")
-        return users
-    # counts are exact in double precision up to 2^53
-    return validate.integer(minimum=1, maximum=2**53, users=users)
 
 
 def _checked_others(others: Any) -> Groups:
@@ -583,31 +592,18 @@ def _checked_others(others: Any) -> Groups:
     return tuple(sorted(groups, key=repr))
 
 
-def _others_from_list(state: Any) -> dict[LocalRandomizer, Any]:
-    if not isinstance(state, list) or any(
-        not isinstance(entry, dict) or set(entry) != {"randomizer", "users"} for entry in state
-    ):
-        raise ValueError(
-            "others must be a list of objects with fields ['randomizer', 'users'], got "
-            f"{state!r:.80}"
-        )
-    return {randomizer_from_dict(entry["randomizer"]): entry["users"] for entry in state}
-
-
 def _check_crowd(one: ShuffleRound) -> None:
     """Raise ValueError for combinations of users that no theorem covers."""
-    sizes = [one.users.trials if isinstance(one.users, Binomial) else one.population or one.users]
-    total = sum(sizes) + sum(count for _, count in one.others)
-    if one.colluding >= total:
+    if one.colluding >= one.people:
         raise ValueError(
-            f"colluding must be fewer than all {total} users, the target's own not being among "
-            f"them, got {validate.shown(one.colluding)}"
+            f"colluding must be fewer than all {one.people} users, the target's own not being "
+            f"among them, got {validate.shown(one.colluding)}"
         )
-    if total > 2**53:
-        raise ValueError(f"users and others must be at most 2^53 together, got {total}")
+    if one.people > 2**53:
+        raise ValueError(f"users and others must be at most 2^53 together, got {one.people}")
     if isinstance(one.users, Binomial) and one.reduction == "example":
         raise ValueError(
-            "reduction='example' needs a fixed number of users, got users=" + repr(one.users)
+            f"reduction='example' needs a fixed number of users, got users={one.users!r}"
         )
     if one.colluding and one.population is not None and one.reduction == "example":
         raise ValueError(f"colluding must be 0 with reduction='example', got {one.colluding}")
@@ -683,91 +679,13 @@ def _check_shuffler(one: ShuffleRound) -> None:
         raise ValueError(f"shuffler must be None with {one.reduction!r}, got {leak!r:.80}")
     if leak.persistent and not leak.exposure:
         raise ValueError(f"exposure must be > 0 for a persistent shuffler, got {leak.exposure}")
-    sizes = {
-        "weights": leak.weights and len(leak.weights),
-        "batches": leak.batches and sum(leak.batches),
-    }
-    for name, held in sizes.items():
+    for name, held in (
+        ("weights", leak.weights and len(leak.weights)),
+        ("batches", leak.batches and sum(leak.batches)),
+    ):
         if held is not None and held != one.users:
             raise ValueError(f"{name} must be for {one.users} users, got {held}")
     if leak.minimum_batch is not None and leak.minimum_batch > one.users:  # type: ignore[operator]
         raise ValueError(
             f"minimum_batch must be at most the {one.users} users, got {leak.minimum_batch}"
         )
-
-
-def _of_users(one: ShuffleRound, users: int) -> ShuffleRound:
-    """The round with a perfect shuffler and this many users, all honest."""
-    return ShuffleRound(one.randomizer, users=users, reduction=one.reduction, variant=one.variant)
-
-
-def _persistent(one: ShuffleRound, leak: Shuffler) -> tuple[Drawn, ...]:
-    """The target hidden in all rounds, or exposed in all of them."""
-    assert isinstance(one.users, int)
-    honest = max(one.users - one.colluding, 1)
-    fewest, caught = honest, leak.exposure
-    if leak.everyone:
-        fewest, caught = fewest_hidden(honest, leak.exposure)
-    alone, slack = _of_users(one, 1), roundings(4)
-    return (
-        Drawn(
-            most=min((1.0 - leak.exposure) * (1.0 + slack), 1.0),
-            least=(1.0 - leak.exposure) * (1.0 - slack),
-            above=_of_users(one, fewest),
-            below=_of_users(one, honest),
-        ),
-        Drawn(most=min(caught * (1.0 + slack), 1.0), least=leak.exposure, above=alone, below=alone),
-    )
-
-
-def _with_leaks(one: ShuffleRound, leak: Shuffler) -> DominatingPair:
-    """The pair of a round whose shuffler hides less."""
-    if leak.persistent:
-        raise ValueError(
-            "shuffler must not be persistent where rounds are taken one by one: who is exposed is "
-            "drawn once for all of them; ask an accountant or a protocol"
-        )
-
-    def inner(users: int) -> DominatingPair:
-        return _of_users(one, users).reduced()
-
-    assert isinstance(one.users, int)
-    honest = max(one.users - one.colluding, 1)
-    if leak.weights is not None:
-        return among_weighted(inner, honest, leak.weights, one.colluding)
-    if leak.batches is not None:
-        return in_batches(inner, leak.batches, one.colluding, leak.random_batches)
-    if leak.minimum_batch is not None:
-        return in_batches(inner, (leak.minimum_batch,), one.colluding, random=False)
-    return exposed(inner, honest, leak.exposure, leak.everyone)
-
-
-@lru_cache(maxsize=128)
-def _reduced(one: ShuffleRound) -> DominatingPair:
-    if one.shuffler is not None:
-        return _with_leaks(one, one.shuffler)
-    if one.messages_per_user > 1 or one.messages is not None:
-        users = one.users if one.messages is None else one.messages // one.messages_per_user
-        block = ShuffleRound(
-            one.randomizer,
-            users=users,
-            others=dict(one.others),
-            colluding=one.colluding,
-            reduction=one.reduction,
-            variant=one.variant,
-        )
-        return in_blocks(block.reduced(), one.messages_per_user)
-    randomizer, reduction, variant = one.randomizer, one.reduction, one.variant
-    if isinstance(one.users, Binomial):
-        # whether those the adversary knows take part is known to it
-        trials = one.users.trials - one.colluding
-        return participation(randomizer, trials, one.users.probability, reduction, variant)
-    if one.others:
-        return crowd(randomizer, one.users, one.others, one.colluding)
-    if one.colluding:
-        honest = max(one.users - one.colluding, 1)
-        inner = reduce(randomizer, honest, honest, reduction, variant)
-        if one.population is None:
-            return inner
-        return among_colluders(inner, one.users, one.population, one.colluding)
-    return reduce(randomizer, one.users, one.population or one.users, reduction, variant)

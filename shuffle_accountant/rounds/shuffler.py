@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from shuffle_accountant import validation as validate
-
-__all__ = ["Shuffler"]
-
-# Weights are given in floating point: their sum may be off by this.
-_SUM = 1e-9
+from shuffle_accountant.rounds.base import as_json
 
 
 @dataclass(frozen=True, init=False)
@@ -58,31 +54,23 @@ class Shuffler:
         minimum_batch: int | None = None,
     ) -> None:
         exposure = validate.closed_unit(exposure=exposure)
-        named = {"exposure": exposure > 0.0, "weights": weights is not None}
-        named |= {"batches": batches is not None, "minimum_batch": minimum_batch is not None}
-        given = [name for name, there in named.items() if there]
+        named = {"weights": weights, "batches": batches, "minimum_batch": minimum_batch}
+        given = ["exposure"] if exposure > 0.0 else []
+        given += [name for name, value in named.items() if value is not None]
         if len(given) > 1:
             raise ValueError(
                 f"exposure, weights, batches and minimum_batch exclude one another, got {given}"
             )
-        held = None if weights is None else _weights(weights)
-        sizes = None
-        if batches is not None:
-            every = validate.items(batches=batches)
-            checked = [validate.integer(minimum=1, maximum=2**53, batches=one) for one in every]
-            if not checked:
-                raise ValueError("batches must be a sequence of sizes >= 1, got none")
-            sizes = tuple(sorted(checked))
         if minimum_batch is not None:
             minimum_batch = validate.integer(minimum=1, maximum=2**53, minimum_batch=minimum_batch)
         values = {
             "exposure": exposure,
+            "weights": None if weights is None else _weights(weights),
+            "batches": None if batches is None else _sizes(batches),
+            "minimum_batch": minimum_batch,
             "everyone": True if everyone is None else validate.flag(everyone=everyone),
             "persistent": validate.flag(persistent=persistent),
-            "weights": held,
-            "batches": sizes,
             "random_batches": validate.flag(random_batches=random_batches),
-            "minimum_batch": minimum_batch,
         }
         for name, value in values.items():
             object.__setattr__(self, name, value)
@@ -111,26 +99,23 @@ class Shuffler:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal shuffler."""
-        return {
-            "exposure": self.exposure,
-            "everyone": self.everyone,
-            "persistent": self.persistent,
-            "weights": None if self.weights is None else list(self.weights),
-            "batches": None if self.batches is None else list(self.batches),
-            "random_batches": self.random_batches,
-            "minimum_batch": self.minimum_batch,
-        }
+        return {one.name: as_json(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
     def from_dict(cls, state: Any) -> Shuffler:
         """Inverse of `to_dict`."""
-        state = validate.instance(dict, shuffler=state)
-        wanted = sorted(cls().to_dict())
-        if sorted(map(str, state)) != wanted:
-            raise ValueError(
-                f"shuffler must be an object with fields {wanted}, got {sorted(map(str, state))}"
-            )
+        names = sorted(map(str, validate.instance(dict, shuffler=state)))
+        wanted = sorted(one.name for one in fields(cls))
+        if names != wanted:
+            raise ValueError(f"shuffler must be an object with fields {wanted}, got {names}")
         return cls(**state)
+
+
+def _sizes(batches: Any) -> tuple[int, ...]:
+    every = validate.items(batches=batches)
+    if not every:
+        raise ValueError("batches must be a sequence of sizes >= 1, got none")
+    return tuple(sorted(validate.integer(minimum=1, maximum=2**53, batches=one) for one in every))
 
 
 def _weights(weights: Any) -> tuple[float, ...]:
@@ -138,6 +123,6 @@ def _weights(weights: Any) -> tuple[float, ...]:
     plain = all(type(one) is float and 0.0 <= one <= 1.0 for one in every)  # not one by one
     held = tuple(every if plain else (validate.closed_unit(weights=one) for one in every))
     total = math.fsum(held)
-    if abs(total - 1.0) > _SUM:
+    if abs(total - 1.0) > 1e-9:  # weights are given in floating point
         raise ValueError(f"weights must have the sum 1, got {total!r}")
     return held

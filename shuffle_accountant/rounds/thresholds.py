@@ -16,17 +16,13 @@ from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
 from shuffle_accountant.losses.steps.threshold_moments import threshold_moments
 from shuffle_accountant.losses.steps.thresholds import ThresholdPair
-from shuffle_accountant.reductions.allocation import AllocationPair
-from shuffle_accountant.rounds.base import Round, certified_at, needed
+from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.rounds.base import Round, adjacency_named, certified_at, needed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-
-__all__ = ["SampleAndThreshold"]
 
 MOST_THRESHOLD = 2000
 # Bits of the probability that calibration decides.
 _BITS = 30
-# Relative width of the brackets that decide.
-_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, init=False)
@@ -45,6 +41,14 @@ class SampleAndThreshold(Round):
     """
 
     kind: ClassVar[str] = "sample-and-threshold"
+    conditions = needed(
+        "sample and threshold",
+        "Each user reports with the probability stated, independently of the others and of the "
+        "data, and who reported stays hidden",
+        "Nothing is seen of suppressed reports, not even their number, as that of messages "
+        "which cannot be decoded",
+        "Each user holds one value in a round",
+    )
 
     probability: float
     threshold: int
@@ -62,35 +66,22 @@ class SampleAndThreshold(Round):
             raise ValueError(
                 "probability must be a number in (0, 1), got 1.0: a threshold alone is no privacy"
             )
-        object.__setattr__(self, "probability", validate.open_unit(probability=probability))
+        probability = validate.open_unit(probability=probability)
         threshold = validate.integer(minimum=1, maximum=MOST_THRESHOLD, threshold=threshold)
-        object.__setattr__(self, "threshold", threshold)
         adjacency = validate.instance(Adjacency, adjacency=adjacency)
         if adjacency is Adjacency.ZERO_OUT:
             raise ValueError(
                 f"adjacency must be {Adjacency.ADD_REMOVE.named} or "
                 f"{Adjacency.REPLACE_ONE.named}, got {adjacency.named}"
             )
-        object.__setattr__(self, "neighbours", adjacency)
+        self._hold(probability=probability, threshold=threshold, neighbours=adjacency)
 
     @property
     def adjacency(self) -> Adjacency:
         """That which was asked for."""
         return self.neighbours
 
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """Assumptions on reports and on what is released; a sentence each."""
-        return needed(
-            "sample and threshold",
-            "Each user reports with the probability stated, independently of the others and of the "
-            "data, and who reported stays hidden",
-            "Nothing is seen of suppressed reports, not even their number, as that of messages "
-            "which cannot be decoded",
-            "Each user holds one value in a round",
-        )
-
-    def reduced(self) -> AllocationPair:
+    def reduced(self) -> Pair:
         """The dominating pair: the worst number of others who hold the value, at every alpha."""
         return _reduced(self, None)
 
@@ -99,16 +90,13 @@ class SampleAndThreshold(Round):
         moments = threshold_moments(self.probability, self.threshold) if count > 1 else None
         if moments is None:
             return None
-        replaced = self.neighbours is Adjacency.REPLACE_ONE
+        worst, replaced = moments.worst(), self.neighbours is Adjacency.REPLACE_ONE
         if query.delta is None:
-            return float(moments.worst().delta(query.required, count, replaced=replaced)[0])
-        return float(moments.worst().epsilon(query.delta, count, replaced=replaced)[0])
+            return float(worst.delta(query.required, count, replaced=replaced)[0])
+        return float(worst.epsilon(query.delta, count, replaced=replaced)[0])
 
     def worst_of_many(self, delta: float, rounds: int) -> NDArray[np.int64]:
-        """Numbers of others that lose much in this many rounds, the worst first.
-
-        They are the peaks of an approximation of epsilon at delta.
-        """
+        """Peaks of an approximation of epsilon at delta, as numbers of others, the worst first."""
         scale = self.other_end(max(rounds, 2), Query(delta=delta))
         scale = 10.0 if scale is None or not 1e-6 < scale < 100.0 else scale
         pair = ThresholdPair(self.probability, self.threshold)
@@ -119,11 +107,8 @@ class SampleAndThreshold(Round):
         best = peaks[np.argsort(-found[peaks], kind="stable")]
         return np.asarray(pair.scanned[best])
 
-    def attained_pair(self, others: int) -> AllocationPair:
-        """The pair of the datasets in which this many others hold the target's value.
-
-        For REPLACE_ONE they hold either value.
-        """
+    def attained_pair(self, others: int) -> Pair:
+        """The pair of datasets in which this many others hold the value, or either if replaced."""
         return _reduced(self, others)
 
     def worst_others(self, epsilon: float) -> int:
@@ -167,64 +152,58 @@ class SampleAndThreshold(Round):
                 f"threshold={threshold!r:.60} and probability={probability!r:.60}"
             )
 
-        def meets(one: SampleAndThreshold) -> bool:
-            found, _ = certified_at([(one, rounds)], _TOLERANCE, epsilon=target)
+        def meets(probability: float, threshold: int) -> bool:
+            one = cls(probability=probability, threshold=threshold, adjacency=adjacency)
+            found, _ = certified_at([(one, rounds)], 1e-3, epsilon=target)
             return found.upper <= delta
 
         if threshold is not None:
             low, high = 0, 1 << _BITS
             while high - low > 1:
                 middle = (low + high) // 2
-                share = middle / (1 << _BITS)
-                one = cls(probability=share, threshold=threshold, adjacency=adjacency)
-                low, high = (middle, high) if meets(one) else (low, middle)
+                met = meets(middle / (1 << _BITS), threshold)
+                low, high = (middle, high) if met else (low, middle)
             if low == 0:
                 raise ValueError(
                     f"target_epsilon = {target!r} is met at threshold = {threshold} by no "
                     f"probability of {2.0**-_BITS:.2g} or more"
                 )
-            share = low / (1 << _BITS)
-            return cls(probability=share, threshold=threshold, adjacency=adjacency)
+            return cls(probability=low / (1 << _BITS), threshold=threshold, adjacency=adjacency)
         assert probability is not None
-        few, many = 0, 1
-        while not meets(cls(probability=probability, threshold=many, adjacency=adjacency)):
-            few, many = many, 2 * many
-            if many > MOST_THRESHOLD:
+        low, high = 0, 1
+        while not meets(probability, high):
+            low, high = high, 2 * high
+            if high > MOST_THRESHOLD:
                 raise ValueError(
                     f"target_epsilon = {target!r} is met at probability = {probability!r} by no "
-                    f"threshold up to {few}"
+                    f"threshold up to {low}"
                 )
-        while many - few > 1:
-            middle = (few + many) // 2
-            one = cls(probability=probability, threshold=middle, adjacency=adjacency)
-            few, many = (few, middle) if meets(one) else (middle, many)
-        return cls(probability=probability, threshold=many, adjacency=adjacency)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if meets(probability, middle) else (middle, high)
+        return cls(probability=probability, threshold=high, adjacency=adjacency)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        return {
-            "kind": self.kind,
-            "probability": self.probability,
-            "threshold": self.threshold,
-            "adjacency": self.neighbours.value,
-        }
+        state = super().to_dict()
+        state["adjacency"] = state.pop("neighbours").value
+        return state
 
     @classmethod
     def from_dict(cls, state: Any) -> SampleAndThreshold:
         """Inverse of `to_dict`."""
         wanted = {"kind", "probability", "threshold", "adjacency"}
         state = validate.fields(wanted, kind=cls.kind, round=state)
-        known = [one.value for one in Adjacency]
-        adjacency = Adjacency(validate.choice(known, adjacency=state["adjacency"]))
+        adjacency = adjacency_named(state["adjacency"])
         return cls(
             probability=state["probability"], threshold=state["threshold"], adjacency=adjacency
         )
 
 
 @lru_cache(maxsize=128)
-def _reduced(one: SampleAndThreshold, others: int | None) -> AllocationPair:
+def _reduced(one: SampleAndThreshold, others: int | None) -> Pair:
     loss = ProfiledLoss(ThresholdPair(one.probability, one.threshold, others))
     if one.neighbours is Adjacency.ADD_REMOVE:
-        return AllocationPair("sample and threshold", loss)
+        return Pair("sample and threshold", loss)
     # the value that is left loses a report, the other one gains it
-    return AllocationPair("sample and threshold", ProductLoss(((loss, 1), (loss.reversed, 1))))
+    return Pair("sample and threshold", ProductLoss(((loss, 1), (loss.reversed, 1))))

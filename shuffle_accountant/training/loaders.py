@@ -13,10 +13,9 @@ from shuffle_accountant.accountant import epsilon as epsilon_of
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import ShuffledBatches
+from shuffle_accountant.rounds.batches import FixedSizeSampled, PoissonSampled, ShuffledBatches
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
 
 __all__ = ["Explanation", "explain"]
 

@@ -60,8 +60,8 @@ from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round, certified_at
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
-from shuffle_accountant.rounds.registry import round_from_dict
-from shuffle_accountant.rounds.sampled import PoissonSampled
+from shuffle_accountant.rounds.protocol import round_from_dict
+from shuffle_accountant.rounds.batches import PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 KINDS = ("auto", "gaussian", "unit", "renyi")

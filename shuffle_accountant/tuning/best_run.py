@@ -15,6 +15,9 @@ density ``phi'(u)`` relative to one run.
   the released rank, for a pair that the real one dominates.
 
 Each holds for both orders of the neighbours, the larger of which counts.
+
+Of K only phi matters: its derivative, and the probability ``phi(1) - phi(1 - s)`` that some run is
+among the best that one run is with probability s, with relative accuracy down to s = 0.
 """
 
 from __future__ import annotations
@@ -35,39 +38,127 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial, Poisson
 from shuffle_accountant.rounds.base import certified_at, conditions_of, needed
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
-from shuffle_accountant.tuning.runs import (
-    Fixed,
-    Geometric,
-    Runs,
-    chances,
-    expected,
-    slope,
-    some_run,
-)
 
-__all__ = ["Selection", "selection"]
-
+# Largest number of runs.
+_MOST = 10**6
 # Number of epsilons at which one run's profile is known, in each order.
 _POINTS = 150
-# Part of delta over the expected number of runs at which profiles need no more epsilons.
-_FAR = 1e-5
 # Quantiles on each side at which curves are compared: few far out, and many in the bulk.
 _SMALLEST, _BULK, _FEW, _MANY = 1e-18, 1e-3, 400, 4000
 # What sums and products of this page may be off by, relative: a thousand times their round-off.
 _ROUNDING = 1e-10
+_CHOSEN = needed(
+    "selection",
+    "The number of runs is drawn from the law stated, independently of the data and of the runs, "
+    "which all are made, and only the best one and its score are seen",
+)
 # Numbers of runs whose compositions are asked about: powers of this, and those in between go up.
 _LADDER, _RUNGS = 1.5, 24
 
 
+@dataclass(frozen=True, kw_only=True)
+class Geometric:
+    """The geometric distribution on 1, 2, …: runs go on with a fixed probability.
+
+    Args:
+        mean: expected number of runs, in [1, 1e6].
+    """
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        mean = validate.positive(mean=self.mean)
+        if not 1.0 <= mean <= _MOST:
+            raise ValueError(f"mean must be a number in [1, {_MOST:,}], got {mean!r}")
+        object.__setattr__(self, "mean", mean)
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A number of runs that is fixed beforehand.
+
+    Args:
+        runs: in 1 … 1e6.
+    """
+
+    runs: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "runs", validate.integer(minimum=1, maximum=_MOST, runs=self.runs))
+
+
+Runs = Geometric | Fixed | Poisson | Binomial | NegativeBinomial
+"""Laws of the number of runs; the negative binomial is that of 1, 2, …, given at least one run."""
+
+
+def slope(runs: Runs, s: Array) -> Array:
+    """``phi'(1 - s)``, for s in [0, 1]."""
+    match runs:
+        case Geometric():
+            p = 1.0 / runs.mean
+            found = p / (p + (1.0 - p) * s) ** 2
+        case Fixed():
+            found = runs.runs * (1.0 - s) ** (runs.runs - 1)
+        case Poisson():
+            found = runs.mean * np.exp(-runs.mean * s)
+        case Binomial():
+            found = runs.expectation * (1.0 - runs.probability * s) ** (runs.trials - 1)
+        case NegativeBinomial():
+            g, size = runs.probability, runs.size
+            found = size * (1.0 - g) / g / _whole(runs) * (1.0 + (1.0 - g) * s / g) ** (-size - 1.0)
+    return np.asarray(found)
+
+
+@np.errstate(divide="ignore")
+def some_run(runs: Runs, s: Array) -> Array:
+    """``phi(1) - phi(1 - s)``: the probability that a run is among those of probability s."""
+    match runs:
+        case Geometric():
+            p = 1.0 / runs.mean
+            found = s / (p + (1.0 - p) * s)
+        case Fixed():
+            found = -np.expm1(runs.runs * np.log1p(-s))
+        case Poisson():
+            found = -np.expm1(-runs.mean * s)
+        case Binomial():
+            found = -np.expm1(runs.trials * np.log1p(-runs.probability * s))
+        case NegativeBinomial():
+            g = runs.probability
+            found = -np.expm1(-runs.size * np.log1p((1.0 - g) * s / g)) / _whole(runs)
+    return np.asarray(found)
+
+
+def _whole(runs: NegativeBinomial) -> float:
+    """Probability ``1 - g^size`` of a run at least."""
+    return float(-np.expm1(runs.size * np.log(runs.probability)))
+
+
+def expected(runs: Runs) -> float:
+    """Expected number of runs."""
+    return float(slope(runs, np.zeros(1))[0])
+
+
+def chances(runs: Runs, counts: Array) -> Array:
+    """Probability of more than each of these numbers of runs."""
+    from scipy import stats
+
+    match runs:
+        case Fixed():
+            found = np.where(counts < runs.runs, 1.0, 0.0)
+        case Geometric():
+            found = (1.0 - 1.0 / runs.mean) ** counts
+        case Poisson():
+            found = stats.poisson.sf(counts, runs.mean)
+        case Binomial():
+            found = stats.binom.sf(counts, runs.trials, runs.probability)
+        case NegativeBinomial():
+            found = stats.nbinom.sf(counts, runs.size, runs.probability) / _whole(runs)
+    return np.asarray(found)
+
+
 @dataclass(frozen=True, eq=False)
 class _Profile:
-    """One run's profile in one order: both ends at some alpha, for all alpha > 0.
-
-    Attributes:
-        alpha: ascending, shape (m,).
-        low: lower ends there.
-        high: upper ends there.
-    """
+    """One run's profile in one order: lower and upper ends at ascending alpha, shapes (m,)."""
 
     alpha: Array
     low: Array
@@ -87,10 +178,8 @@ class _Profile:
     def power_below(self, y: Array) -> Array:
         """Lower bound of F, concave: over the corners of a polygon below the profile."""
         # at alpha = 0 a profile is 1
-        a, low, high = (
-            np.append(first, rest)
-            for first, rest in ((0.0, self.alpha), (1.0, self.low), (1.0, self.high))
-        )
+        a = np.append(0.0, self.alpha)
+        low, high = np.append(1.0, self.low), np.append(1.0, self.high)
         # between two points it is above the lines through the points before and after them
         rise = (low[1:-2] - high[:-3]) / (a[1:-2] - a[:-3])
         fall = (high[3:] - low[2:-1]) / (a[3:] - a[2:-1])
@@ -101,14 +190,8 @@ class _Profile:
         # where those do not meet, and at both ends: no less than at the next point, and never
         # less than 1 - alpha
         corners = np.concatenate([a, (a[1:-2] + place)[inside], a[1:-2][~inside], a[[1, -2, -1]]])
-        heights = np.concatenate(
-            [
-                low,
-                (low[1:-2] + rise * place)[inside],
-                low[2:-1][~inside],
-                [0.0, low[-1], 0.0],
-            ]
-        )
+        met = (low[1:-2] + rise * place)[inside]
+        heights = np.concatenate([low, met, low[2:-1][~inside], [0.0, low[-1], 0.0]])
         heights = np.maximum(heights, 1.0 - corners)
         each = heights[:, None] + corners[:, None] * y[None, :]
         return np.asarray(np.clip(each.min(axis=0), y, 1.0))
@@ -133,11 +216,11 @@ class Selection:
             delta: in (0, 1).
         """
         delta = validate.open_unit(delta=delta)
-        profiles = _profiles(self.protocol, _FAR * delta / max(expected(self.runs), 1.0))
-        upper = _crossing(lambda x: self._above(profiles, x), delta)
-        upper = self._composed(upper, delta)
-        lower = _crossing(lambda x: self._below(profiles, x), delta, above=False)
-        return self._bracket(lower, upper)
+        # where profiles need no more epsilons
+        profiles = _profiles(self.protocol, 1e-5 * delta / max(expected(self.runs), 1.0))
+        _, upper = _crossing(partial(self._above, profiles), delta)
+        lower, _ = _crossing(partial(self._below, profiles), delta)
+        return self._bracket(lower, self._composed(upper, delta))
 
     def delta(self, *, epsilon: float) -> Bracket:
         """Bracket of delta at epsilon.
@@ -162,7 +245,9 @@ class Selection:
             ledger=ErrorLedger(discretisation=max(upper - lower, 0.0), method="sum"),
             reduction="selection",
             adjacency=self.protocol.adjacency,
-            conditions=partial(_conditions, self.protocol),
+            conditions=partial(
+                conditions_of, tuple(one for one, _ in self.protocol.in_order), *_CHOSEN
+            ),
         )
 
     def _above(self, profiles: tuple[_Profile, ...], epsilon: float) -> float:
@@ -172,11 +257,9 @@ class Selection:
     def _one_order(self, profile: _Profile, epsilon: float) -> float:
         alpha = math.exp(epsilon)
         whole, part = self._ratios(profile)
-        mean = expected(self.runs)
-        plain = mean * float(profile.above(np.asarray([alpha * part[0]]))[0])
-        steps = np.diff(whole)
-        layered = float(whole[0] * profile.above(np.asarray([alpha * part[0]]))[0])
-        layered += float(steps @ profile.above(alpha * part[:-1]))
+        first = profile.above(np.asarray([alpha * part[0]]))[0]
+        plain = expected(self.runs) * float(first)
+        layered = float(whole[0] * first) + float(np.diff(whole) @ profile.above(alpha * part[:-1]))
         return min(plain, layered) * (1.0 + _ROUNDING) + 1e-300
 
     @lru_cache(maxsize=8)  # noqa: B019 - as long as the selection itself
@@ -190,9 +273,8 @@ class Selection:
         ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
         ratio = np.minimum(ratio, 1.0) * (1.0 - _ROUNDING)
         # kappa_w: over the cells whose power reaches w
-        reach = np.minimum(power[1:], 1.0)
         least = np.minimum.accumulate(ratio[::-1])[::-1]
-        first = np.searchsorted(reach, y, side="left")
+        first = np.searchsorted(np.minimum(power[1:], 1.0), y, side="left")
         return slope(self.runs, s), least[np.minimum(first, least.size - 1)]
 
     def _below(self, profiles: tuple[_Profile, ...], epsilon: float) -> float:
@@ -202,12 +284,11 @@ class Selection:
         best = 0.0
         for profile in profiles:
             power = profile.power_below(y)
-            for p, q in ((power, y), (1.0 - power[::-1], 1.0 - y[::-1])):
-                one, other = np.diff(some_run(self.runs, p)), np.diff(some_run(self.runs, q))
-                start = float(some_run(self.runs, p[:1])[0]), float(some_run(self.runs, q[:1])[0])
-                for a, b, first in ((one, other, start), (other, one, start[::-1])):
-                    value = float(np.sum(np.maximum(a - alpha * b, 0.0)))
-                    best = max(best, value + max(first[0] - alpha * first[1], 0.0))
+            for places in ((power, y), (1.0 - power[::-1], 1.0 - y[::-1])):
+                one, other = (some_run(self.runs, x) for x in places)
+                for p, q in ((one, other), (other, one)):
+                    value = float(np.sum(np.maximum(np.diff(p) - alpha * np.diff(q), 0.0)))
+                    best = max(best, value + max(float(p[0]) - alpha * float(q[0]), 0.0))
         return max(best * (1.0 - 1e-6) - 1e-14, 0.0)
 
     def _composed(self, upper: float, delta: float) -> float:
@@ -230,10 +311,9 @@ class Selection:
         It stops where it is above ``enough``: many runs come first, which have the larger deltas.
         Laws of each number of runs are kept for the next epsilon.
         """
+        rungs = sorted({0, *(math.floor(_LADDER**k) for k in range(_RUNGS))})
         if isinstance(self.runs, Fixed):
             rungs = [0, self.runs.runs]
-        else:
-            rungs = sorted({0, *(math.floor(_LADDER**k) for k in range(_RUNGS))})
         more = chances(self.runs, np.asarray(rungs, np.float64))
         total = float(more[-1])
         for place in range(len(rungs) - 1, 0, -1):
@@ -243,9 +323,8 @@ class Selection:
             if share < 1e-14:  # counted as if nothing were hidden
                 total += share
                 continue
-            count = rungs[place]
-            rounds = [(one, number * count) for one, number in self.protocol.in_order]
-            found, _ = certified_at(rounds, 1e-2, epsilon=epsilon, laws=laws[count])
+            rounds = [(one, number * rungs[place]) for one, number in self.protocol.in_order]
+            found, _ = certified_at(rounds, 1e-2, epsilon=epsilon, laws=laws[rungs[place]])
             total += share * found.upper
         return min(total * (1.0 + _ROUNDING), 1.0)
 
@@ -266,8 +345,7 @@ def selection(protocol: Rounds, *, runs: Runs) -> Selection:
         What answers ``epsilon(delta=)`` and ``delta(epsilon=)``. Lower ends are attained by a score
         that is the likelihood ratio; upper ends hold for every score.
     """
-    kinds = Geometric | Fixed | Poisson | Binomial | NegativeBinomial
-    if not isinstance(runs, kinds):
+    if not isinstance(runs, Runs):
         raise TypeError(
             "runs must be Geometric, Poisson, Binomial, NegativeBinomial or Fixed, got "
             f"{validate.shown(runs)} of type {type(runs).__name__}"
@@ -280,46 +358,28 @@ def selection(protocol: Rounds, *, runs: Runs) -> Selection:
     return Selection(whole, runs)
 
 
-def _conditions(protocol: Protocol) -> tuple[str, ...]:
-    chosen = needed(
-        "selection",
-        "The number of runs is drawn from the law stated, independently of the data and of the "
-        "runs, which all are made, and only the best one and its score are seen",
-    )
-    return (*conditions_of(tuple(one for one, _ in protocol.in_order)), *chosen)
-
-
 @lru_cache(maxsize=16)
 def _profiles(protocol: Protocol, least: float) -> tuple[_Profile, ...]:
     """One run's profile, in one order or in both, up to where it is no more than ``least``."""
-    parts = tuple((one.reduced(), count) for one, count in protocol.in_order)
     rounds = protocol.in_order
+    parts = tuple((one.reduced(), count) for one, count in rounds)
     end = 1e-6
     near: dict[Hashable, Any] = {}
     while certified_at(rounds, 1e-1, epsilon=end, laws=near)[0].upper > least and end < 700.0:
         end *= 1.5
     epsilons = end * np.linspace(0.0, 1.0, _POINTS)
-    orders = (False,) if symmetric(parts) else (False, True)
-    ends = {}
-    for swapped in orders:
+    alpha, ends = np.exp(epsilons[1:]), []
+    for swapped in (False,) if symmetric(parts) else (False, True):
         laws: dict[Hashable, Any] = {}
         # the smallest delta first: its law serves larger ones
         found = [order_ends(parts, x, swapped=swapped, laws=laws) for x in epsilons[::-1].tolist()]
-        ends[swapped] = np.asarray(found[::-1]).T
+        ends.append(np.asarray(found[::-1]).T)
     profiles = []
-    for swapped in orders:
-        low, high = ends[swapped]
-        back_low, back_high = ends[not swapped] if len(orders) == 2 else (low, high)
-        alpha = np.exp(epsilons[1:])
+    for forth, back in zip(ends, ends[::-1], strict=True):
         # H_(1/alpha)(P‖Q) = 1 - 1/alpha + H_alpha(Q‖P) / alpha
-        mirrored = -np.expm1(-epsilons[:0:-1])
-        profiles.append(
-            _Profile(
-                np.concatenate([1.0 / alpha[::-1], [1.0], alpha]),
-                np.concatenate([mirrored + back_low[:0:-1] / alpha[::-1], low]),
-                np.concatenate([mirrored + back_high[:0:-1] / alpha[::-1], high]),
-            )
-        )
+        mirrored = -np.expm1(-epsilons[:0:-1]) + back[:, :0:-1] / alpha[::-1]
+        low, high = np.concatenate([mirrored, forth], axis=1)
+        profiles.append(_Profile(np.concatenate([1.0 / alpha[::-1], [1.0], alpha]), low, high))
     return tuple(profiles)
 
 
@@ -331,16 +391,16 @@ def _quantiles() -> tuple[Array, Array]:
     return y, np.concatenate([[1.0], 1.0 - small, small[-2::-1], [0.0]])
 
 
-def _crossing(delta_at: Callable[[float], float], delta: float, *, above: bool = True) -> float:
-    """The epsilon at which a falling delta reaches a value, a billionth above it or below it."""
+def _crossing(delta_at: Callable[[float], float], delta: float) -> tuple[float, float]:
+    """Ends, a billionth apart, of the epsilon at which a falling delta reaches a value."""
     if delta_at(0.0) <= delta:
-        return 0.0
+        return 0.0, 0.0
     low, high = 0.0, 1.0
     while delta_at(high) > delta:
         low, high = high, 2.0 * high
         if high > 700.0:
-            return math.inf
+            return math.inf, math.inf
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
-    return high if above else low
+    return low, high

@@ -158,7 +158,7 @@ def test_numbers_of_draws(tail: float, resolution: float, side: Bound) -> None:
         np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.5, 0.25]), np.full(3, 1 / 3)
     )
     groups = Decoys(12, 0.25, 0.75), Decoys(5, 0.5, 0.5)
-    source = _AmongDraws((target,), 1.0, groups)
+    source = _AmongDraws((target,), groups)
     found, missing = source.parts(side, Effort(tail, resolution))
     one, other = binomial(12, Fraction(1, 4)), binomial(5, Fraction(1, 2))
     truth = [
@@ -252,7 +252,7 @@ def test_wide_blocks_of_those_who_take_part(
 def test_blocks_of_those_who_take_part(side: Bound) -> None:
     """Convex in the fraction: no larger at the mean, no smaller at the ends that have that mean."""
     source = _Takers(sa.GeneralRandomizer(eps0=1.0), 40, 0.25, "clones", None)
-    parts: list[Part] = source._block(0.5, 4, 12, 7.0, side)
+    parts: list[Part] = [source._part(one) for one in source._ends(0.5, 4, 12, 7.0, side)]
     for epsilon in (0.01, 0.05, 0.2):
         found = sum(
             exact(p.weight) * exact(p.loss.delta(epsilon, side, EXACT))
@@ -266,6 +266,6 @@ def test_blocks_of_those_who_take_part(side: Bound) -> None:
                 truth += exact(0.5) * exact(share) * exact_clones.delta(atoms, epsilon)
             assert bounds(found, truth, side)
     # nobody in it tells nothing
-    assert source._block(0.5, 0, 0, 0.0, side)[0].loss is None
+    assert source._ends(0.5, 0, 0, 0.0, side)[0].users == 0
     if side is Bound.OPTIMISTIC:
-        assert source._block(0.5, 0, 3, 1.0, side)[0].loss is None
+        assert source._ends(0.5, 0, 3, 1.0, side)[0].users == 0

@@ -20,7 +20,7 @@ from oracles.containment import assert_contains, assert_narrow
 
 import shuffle_accountant as sa
 from shuffle_accountant.rounds.messages import DummyMessages
-from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.rounds.protocol import round_from_dict
 
 REFERENCES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "refs" / "messages.json").read_text()

@@ -18,7 +18,7 @@ from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.vectors import DuchiL2, DuchiLInf, PrivUnit, SampledCoordinates
 from shuffle_accountant.registry import Kinds
 from shuffle_accountant.rounds.base import Round, certified, certified_at
-from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.rounds.protocol import round_from_dict
 from shuffle_accountant.rounds.shuffle import REDUCTIONS
 from shuffle_accountant.sums.survey import Way
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.rounds.registry import round_from_dict
+from shuffle_accountant.rounds.protocol import round_from_dict
 
 STATES = Path(__file__).parents[1] / "states"
 STORED = json.loads((STATES / "0.1.0.json").read_text())

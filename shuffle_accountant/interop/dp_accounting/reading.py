@@ -16,10 +16,10 @@ from shuffle_accountant.losses.steps.profiled import ProfiledLoss
 from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.rounds.batches import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.rounds.sampled import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["protocol_of"]
