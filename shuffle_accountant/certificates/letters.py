@@ -35,6 +35,7 @@ from shuffle_accountant.certificates.balls import (
     between_zero_and,
     ceiling,
     dyadic,
+    scaled,
     upper,
 )
 from shuffle_accountant.certificates.work import Work, ball_bytes, deviations, price, spend
@@ -281,5 +282,4 @@ def _unit(values: Sequence[tuple[float, float]], gain: float) -> fmpq:
     deviation = math.sqrt(math.fsum((x - mean) ** 2 * q for x, q in values))
     largest = max(abs(x) for x, _ in values)
     wanted = max(min(deviation, gain) / _UNITS, largest * _FINEST)
-    exponent = math.frexp(wanted)[1] - 1
-    return fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)
+    return scaled(1, math.frexp(wanted)[1] - 1)
