@@ -265,13 +265,7 @@ def power(law: Law, count: int, effort: Effort) -> Law:
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of one summand >= 0, in units of a grid's places.
-
-    Attributes:
-        mean: of the summand.
-        variance: of the summand.
-        largest: value.
-    """
+    """Moments of one summand >= 0, in units of a grid's places."""
 
     mean: float
     variance: float

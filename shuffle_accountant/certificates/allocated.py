@@ -38,7 +38,6 @@ from shuffle_accountant.certificates.work import BINOMIAL, ERFC, EXP, Work, pric
 _FINEST = 2.0**-40
 # Ratio below which the search for the start of a grid ends.
 _SMALLEST = 2.0**-1000
-
 # Factor by which the distance from 1 grows in the searches for the ends of a grid.
 _STEP = 1.25
 
@@ -47,8 +46,7 @@ _STEP = 1.25
 class GaussianExcess:
     """``E(X - x)_+``, x >= 0, of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: Black and Scholes.
 
-    Attributes:
-        noise: σ.
+    The noise is σ.
     """
 
     noise: arb
@@ -72,27 +70,19 @@ class GaussianExcess:
 
 
 def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
-    """Products of ratios ``e^ε`` or ``e^-ε`` of mean one each, with their probabilities."""
+    """Products of ``passes`` ratios ``e^±ε`` of mean one each, with their probabilities."""
     spend((BINOMIAL + 3.0 * EXP) * (passes + 1.0) * price(ctx.prec))
     likely = 1 / (1 + (-epsilon).exp())
     rare = 1 / (1 + epsilon.exp())
-    return [
-        (
-            ((2 * j - passes) * epsilon).exp(),
-            arb.bin_uiui(passes, j) * rare**j * likely ** (passes - j),
-        )
-        for j in range(passes + 1)
-    ]
+    chances = (
+        arb.bin_uiui(passes, j) * rare**j * likely ** (passes - j) for j in range(passes + 1)
+    )
+    return [(((2 * j - passes) * epsilon).exp(), chance) for j, chance in enumerate(chances)]
 
 
 @dataclass(frozen=True, eq=False)
 class TwoValuedExcess:
-    """``E(X - x)_+``, x >= 0, of a product X of ratios, see `two_valued_ratios`.
-
-    Attributes:
-        epsilon: ε, nats.
-        passes: number of ratios.
-    """
+    """``E(X - x)_+``, x >= 0, of a product X of ratios, see `two_valued_ratios`."""
 
     epsilon: arb
     passes: int
@@ -179,7 +169,7 @@ class AllocatedSteps:
             return [self.excess(self.steps * (alpha - 1) + 1) / self.steps for alpha in alphas]
         law, unit = _rising_sum(self, effort)
         offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
-        values = law.beyond([lower(a) for a in offsets], unit)
+        values = law.beyond(list(map(lower, offsets)), unit)
         return [
             arb(0) if a >= self.released * self.largest else value / self.steps
             for a, value in zip(offsets, values, strict=True)
@@ -252,9 +242,7 @@ class AllocatedSteps:
 class ListedSteps:
     """The pair of an epoch of a few steps, each with a few ratios, by listing all their multisets.
 
-    Attributes:
-        letters: the mean of their ratios is the epoch's.
-        exchanged: the same in the other order.
+    The mean of the letters' ratios is the epoch's; in the other order they are exchanged.
     """
 
     letters: LettersAmongDecoys

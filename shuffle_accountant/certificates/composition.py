@@ -22,13 +22,7 @@ _SPARE = 8
 
 @dataclass(frozen=True)
 class LossTable:
-    """Losses, their P-masses, and the P-mass at loss +inf; what is missing is infinite too.
-
-    Attributes:
-        losses: nats, ascending.
-        masses: of the losses.
-        infinite: at +inf.
-    """
+    """Ascending losses (nats), their P-masses, and that at +inf; what is missing is there too."""
 
     losses: Sequence[float]
     masses: Sequence[float]
@@ -45,7 +39,7 @@ class LossTable:
         missing = at_least(0, 1 - sum(masses, exact(self.infinite)))
         total = exact(self.infinite) + missing
         weighted, i = arb(0), len(masses) - 1
-        found: list[arb] = []
+        found = []
         for alpha in reversed(alphas):
             level = alpha.log()
             while i >= 0 and exact(self.losses[i]) > level:
@@ -67,9 +61,7 @@ class GridLaw:
 
     Attributes:
         first: place of the first mass, in spacings.
-        masses: integers over ``2**bits``, >= 0.
-        infinite: the mass at loss +inf.
-        bits: of all integers.
+        masses: integers over ``2**bits``, >= 0, as is ``infinite``, the mass at loss +inf.
     """
 
     first: int

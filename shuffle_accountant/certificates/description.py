@@ -40,7 +40,7 @@ from shuffle_accountant.certificates.profiles import (
 from shuffle_accountant.certificates.thresholds import Thresholded
 from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 
-REPLACE_ONE, ZERO_OUT, ADD_REMOVE = "replace-one", "zero-out", "add-remove"
+REPLACE_ONE = "replace-one"
 # Most entries of a channel.
 _MOST_ENTRIES = 4096
 # Units of work, and bytes, of a message of a pair of a channel's inputs.
@@ -61,13 +61,9 @@ class UnsupportedError(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """A dominating pair of a protocol's rounds.
+    """A dominating pair of a protocol's rounds, composed ``count`` times.
 
-    Attributes:
-        theorem: where it comes from.
-        adjacency: what the datasets may differ in.
-        count: how often it is composed.
-        orders: its exact profile in each order of the datasets; of a symmetric pair, one.
+    Its exact profile is given in each order of the datasets; of a symmetric pair, in one.
     """
 
     theorem: str
@@ -141,11 +137,9 @@ def _exposed(hidden: Sequence[Target], alone: Sequence[Target], leak: State) -> 
     """Targets whose message is recognised with a probability, as those of decoys may be."""
     chance = exact(leak["exposure"])
     rest = at_least(0, 1 - chance)
-    found: list[Target] = []
-    for one, recognised in zip(hidden, alone, strict=True):
-        kept = _thinned(one, rest) if leak["everyone"] else one
-        found.append(MixedTarget(((rest, kept), (chance, recognised))))
-    return found
+    kept = [_thinned(one, rest) for one in hidden] if leak["everyone"] else hidden
+    pairs = zip(kept, alone, strict=True)
+    return [MixedTarget(((rest, one), (chance, recognised))) for one, recognised in pairs]
 
 
 def _thinned(target: Target, share: arb) -> Target:
@@ -202,13 +196,10 @@ def _target(
         return _clones(exact(randomizer["eps0"]), users, False)
     if reduction not in ("auto", "blanket"):
         raise UnsupportedError(f"no certificate for {kind} with reduction {reduction!r}")
-    if kind == "randomized-response":
-        return "blanket", [_response(randomizer, users)], arb(1)
-    if kind == "discrete":
-        return "blanket", _channel(randomizer, users), arb(1)
-    if kind in _BITS:
-        return "blanket", [_bits(randomizer, users)], arb(1)
-    raise UnsupportedError(f"no certificate for a randomizer of kind {kind!r:.60}")
+    if kind == "general":
+        raise UnsupportedError(f"no certificate for a randomizer of kind {kind!r:.60}")
+    make = {"randomized-response": _response, "discrete": _channel}.get(kind, _bits)
+    return "blanket", make(randomizer, users), arb(1)
 
 
 def _clones(eps0: arb, users: int, interactive: bool) -> tuple[str, list[Target], arb]:
@@ -237,25 +228,22 @@ def _strong(state: State, users: int, variant: Any) -> tuple[str, list[Target], 
     return f"strong, {variant}", [target], active
 
 
-def _response(state: State, users: int) -> Target:
+def _response(state: State, users: int) -> list[Target]:
     k, gamma = _gamma(state)
     lie = gamma / k
     keep = 1 - gamma + lie
     if k == 2:
-        return BinaryTarget(keep, lie, gamma, users - 1)
+        return [BinaryTarget(keep, lie, gamma, users - 1)]
     other, zero = lie * (k - 2), arb(0)
     blank = at_least(0, 1 - gamma)
     letters = ((keep, lie, lie), (lie, keep, lie), (other, other, other), (zero, zero, blank))
-    return LettersAmongDecoys(letters, users)
+    return [LettersAmongDecoys(letters, users)]
 
 
 def _channel(state: State, users: int) -> list[Target]:
     """Every ordered pair of inputs, among draws from the columns' minima."""
-    laws = []
-    for row in state["channel"]:
-        given = [Fraction(entry) for entry in row]
-        total = sum(given, Fraction(0))
-        laws.append([entry / total for entry in given])
+    given = [[Fraction(entry) for entry in row] for row in state["channel"]]
+    laws = [[x / total for x in row] for row, total in zip(given, map(sum, given), strict=True)]
     blanket = [min(column) for column in zip(*laws, strict=True)]
     rest = 1 - sum(blanket, Fraction(0))
     # places in the list of all numbers are compared faster than these
@@ -278,7 +266,7 @@ def _channel(state: State, users: int) -> list[Target]:
     ]
 
 
-def _bits(state: State, users: int) -> Target:
+def _bits(state: State, users: int) -> list[Target]:
     """Messages that say yes or no to each category, by what they say to two of them."""
     k, eps0, unanimous = state["categories"], exact(state["eps0"]), arb(0)
     # under the distribution that no input shapes: chances of yes-yes, yes-no, no-yes, no-no, of the
@@ -311,7 +299,7 @@ def _bits(state: State, users: int) -> Target:
     letters.append((same, same, same))
     blank = at_least(0, 1 - sum((q for _, _, q in letters), arb(0)))
     kept = [(a, b, q) for a, b, q in letters if a.upper() > 0]
-    return LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)
+    return [LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)]
 
 
 def _allocation(state: State) -> list[Part]:
@@ -326,7 +314,7 @@ def _allocation(state: State) -> list[Part]:
 
     def part(name: str, t: int, s: int, count: int) -> Part:
         pair = target(t, s)
-        return Part(name, ZERO_OUT, count, (Mirrored(pair), Mirrored(pair, exchanged=True)))
+        return Part(name, "zero-out", count, (Mirrored(pair), Mirrored(pair, exchanged=True)))
 
     if selected == 1:
         return [part("allocation", steps, released, 1)]
@@ -360,18 +348,14 @@ def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int],
         # a binomial coefficient of two large numbers is large, and takes long
         few = min(s, passes) < _MOST_LISTED.bit_length()
         if pure and few and math.comb(s + passes, passes) <= _MOST_LISTED:
-            return _listed_steps(two_valued_ratios(epsilon, passes), t, s)
+            # the pair of s of t steps: their ratio is a mean of s ratios ``1 - s/t + X s/t``
+            part = arb(s) / t
+            mean = [(q * (1 - part + x * part), q) for x, q in two_valued_ratios(epsilon, passes)]
+            listed = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)
+            return ListedSteps(listed, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s))
         return AllocatedSteps(excess, deviation, t, s, *ends)
 
     return target
-
-
-def _listed_steps(ratios: list[tuple[arb, arb]], t: int, s: int) -> OrderedTarget:
-    """The pair of s of t steps, listed: their ratio is a mean of s ratios ``1 - s/t + X s/t``."""
-    part = arb(s) / t
-    mean = [(q * (1 - part + x * part), q) for x, q in ratios]
-    forward = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)
-    return ListedSteps(forward, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s))
 
 
 def _tables(state: State) -> list[Part]:

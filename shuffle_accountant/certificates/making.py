@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any
 
 from flint import arb
 
@@ -165,15 +164,14 @@ def _certificate(
                 "grid": asdict(grid),
                 "witnesses": [
                     {"theorem": part.theorem, "count": part.count}
-                    | {order: _written(law) for order, law in zip(ORDERS, held, strict=False)}
+                    | {
+                        order: {"first": law.first, "masses": law.masses, "infinite": law.infinite}
+                        for order, law in zip(ORDERS, held, strict=False)
+                    }
                     for part, held in zip(parts, laws, strict=True)
                 ],
             }
         )
-
-
-def _written(law: GridLaw) -> dict[str, Any]:
-    return {"first": law.first, "masses": list(law.masses), "infinite": law.infinite}
 
 
 def _laws(part: Part, grid: Grid) -> list[GridLaw]:

@@ -25,11 +25,7 @@ from shuffle_accountant.certificates.work import Work, left, spend
 
 @dataclass(frozen=True)
 class MixedTarget:
-    """A mixture of pairs whose component is seen: its divergences are the means of theirs.
-
-    Attributes:
-        parts: probabilities and the pairs.
-    """
+    """A mixture of pairs whose component is seen: its divergences are the means of theirs."""
 
     parts: Sequence[tuple[arb, Target]]
 
@@ -92,28 +88,23 @@ class Largest:
         # inverses that are asked for anyway are not computed twice
         known = list(above)
         known += [alpha for alpha in mirrored if not any(alpha.overlaps(one) for one in above)]
-        found = self._beyond_one(known, effort)
+        inner = [1 + (alpha - 1) / self.fraction for alpha in known]
+        largest, *others = [target.divergences(inner, effort) for target in self.targets]
+        for row in others:
+            largest = [a.max(b) for a, b in zip(largest, row, strict=True)]
+        found = [self.fraction * self.active * at_least(0, value) for value in largest]
 
         def at(alpha: arb) -> arb:
             return next(v for one, v in zip(known, found, strict=True) if one.overlaps(alpha))
 
         return [1 - alpha + alpha * at(1 / alpha) for alpha in below] + found[: len(above)]
 
-    def _beyond_one(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        inner = [1 + (alpha - 1) / self.fraction for alpha in alphas]
-        largest, *others = [target.divergences(inner, effort) for target in self.targets]
-        for row in others:
-            largest = [a.max(b) for a, b in zip(largest, row, strict=True)]
-        return [self.fraction * self.active * at_least(0, value) for value in largest]
-
 
 @dataclass(frozen=True)
 class Mirrored:
-    """The profile of one order of a pair, from the divergences of both at α >= 1.
+    """The profile of a pair in its forward or, exchanged, its backward order.
 
-    Attributes:
-        target: the pair.
-        exchanged: whether it is the pair's backward order.
+    It comes from the divergences of both at α >= 1.
     """
 
     target: OrderedTarget
@@ -140,12 +131,7 @@ class Mirrored:
 
 @dataclass(frozen=True)
 class Tabulated:
-    """The profile of one order of a pair that is given by loss tables, which are taken as true.
-
-    Attributes:
-        table: of the order.
-        other: of the other order.
-    """
+    """The profile of one order of a pair with loss tables of both, which are taken as true."""
 
     table: LossTable
     other: LossTable

@@ -81,15 +81,20 @@ class Deployment:
             delta=validate.open_unit(delta=self.delta),
         )
         if self.certificate is not None:
-            self._require_own(validate.instance(Certificate, certificate=self.certificate))
+            certificate = validate.instance(Certificate, certificate=self.certificate)
+            if Protocol.from_dict(certificate.content["protocol"]) != self.protocol:
+                raise ValueError("certificate must be of the deployment's protocol, got another's")
+            if not certificate.delta <= self.delta:
+                raise ValueError(
+                    f"certificate must be of a delta <= {self.delta!r}, got {certificate.delta!r}"
+                )
         program_of(one.randomizer)  # refuses what devices cannot run
 
     @property
     def mechanism(self) -> FrequencyEstimator:
         """The round's randomizer, which estimates from the messages."""
-        found = self.round.randomizer
-        assert isinstance(found, FrequencyEstimator)
-        return found
+        assert isinstance(self.round.randomizer, FrequencyEstimator)
+        return self.round.randomizer
 
     @cached_property
     def program(self) -> Program:
@@ -260,15 +265,6 @@ class Deployment:
         if state["version"] == __version__ and stated != list(found.conditions):
             raise ValueError("conditions must be those of the protocol, got others")
         return found
-
-    def _require_own(self, certificate: Certificate) -> None:
-        content = certificate.content
-        if Protocol.from_dict(content["protocol"]) != self.protocol:
-            raise ValueError("certificate must be of the deployment's protocol, got another's")
-        if not certificate.delta <= self.delta:
-            raise ValueError(
-                f"certificate must be of a delta <= {self.delta!r}, got {certificate.delta!r}"
-            )
 
 
 def _content(path_or_text: str | os.PathLike[str]) -> Any:

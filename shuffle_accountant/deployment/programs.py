@@ -11,11 +11,10 @@ numbers reaches different sets of doubles, and whoever sees one of them rules ou
 whole numbers, every one of them comes from every value, and the probabilities are exactly those
 that are accounted for.
 
-Test vectors: random bytes and a value in, a message out; files that check ports of a program.
-
-The bytes are a function of the program and of the vector's number, so that the same vectors are
-made again. Every other draw is taken from the edges of what a port could get wrong: zero, the
-largest draw, the threshold and its neighbours, and the draws next to those that are drawn again.
+Test vectors: random bytes and a value in, a message out; files that check ports of a program. The
+bytes are a function of the program and of the vector's number, so that the same vectors are made
+again. Every other draw is taken from the edges of what a port could get wrong: zero, the largest
+draw, the threshold and its neighbours, and the draws next to those that are drawn again.
 """
 
 from __future__ import annotations
@@ -62,12 +61,9 @@ Message = int | list[int] | list[bool]
 
 @dataclass(frozen=True)
 class Program(ABC):
-    """A device's randomizer: a value and random bytes in, a message out.
+    """A device's randomizer: one of k values and random bytes in, a message out.
 
-    Attributes:
-        categories: number k of values.
-        fit: a message is fitted to the value by draws below this; of RAPPOR, draws below it flip a
-            bit.
+    A message is fitted to the value by draws below ``fit``; of RAPPOR, draws below it flip a bit.
     """
 
     kind: ClassVar[str]
@@ -90,18 +86,14 @@ class Program(ABC):
     @property
     def width(self) -> int:
         """Number of entries that the arrays for one message have."""
-        return 1
+        return self.categories if self.kind in (RAPPOR.kind, SubsetSelection.kind) else 1
 
     def messages(self, values: ArrayLike, rng: np.random.Generator | None) -> NDArray[Any]:
         """The messages of many values, as arrays that `estimate` reads."""
         own, rng = category_values(values, self.categories), generator(rng)
-        flat = own.ravel()
-        step = max(_BLOCK // self.width, 1)
-        parts = [
-            self.block(flat[first : first + step], rng)
-            for first in range(0, max(flat.size, 1), step)
-        ]
-        found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        flat, step = own.ravel(), max(_BLOCK // self.width, 1)
+        starts = range(0, max(flat.size, 1), step)
+        found = np.concatenate([self.block(flat[i : i + step], rng) for i in starts])
         return found.reshape((*own.shape, *found.shape[1:]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,11 +149,6 @@ class RapporProgram(Program):
         """Local privacy parameter of exactly this program, nats, rounded up."""
         return loss_of_flipping(self.fit)
 
-    @property
-    def width(self) -> int:
-        """One entry for each category."""
-        return self.categories
-
     def message(self, value: int, draws: Draws) -> list[bool]:
         """The bits."""
         flips = [draws.draw() < self.fit for _ in range(self.categories)]
@@ -190,11 +177,6 @@ class SubsetProgram(_Fitted):
     def mass(self) -> Fraction:
         """Probability that a uniform set of d categories contains a given value: d/k."""
         return Fraction(self.size, self.categories)
-
-    @property
-    def width(self) -> int:
-        """One entry for each category."""
-        return self.categories
 
     def message(self, value: int, draws: Draws) -> list[int]:
         """The set, in rising order."""

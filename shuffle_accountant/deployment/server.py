@@ -136,21 +136,18 @@ class Server:
         Raises:
             ValueError: a message is none of the deployment's; then none of them is stored.
         """
-        mechanism = self.deployment.mechanism
-        axes = mechanism.message_axes
-        array = np.asarray(messages)
+        mechanism, array = self.deployment.mechanism, np.asarray(messages)
         mechanism.tally(array)  # refuses what is no message
-        array = array.reshape(-1, *array.shape[array.ndim - axes :])
-        count = array.shape[0]
-        if count:
+        array = array.reshape(-1, *array.shape[array.ndim - mechanism.message_axes :])
+        if len(array):
             with self._writing() as connection:
-                number = self._open_round(connection, exclusive=False)
-                connection.execute(
-                    self._arrivals.insert().values(
-                        server=self._name, round=number, count=count, content=_packed(array)
-                    )
-                )
-        return int(count)
+                values = {
+                    "round": self._open_round(connection, exclusive=False),
+                    "count": len(array),
+                    "content": _packed(array),
+                }
+                connection.execute(self._arrivals.insert().values(server=self._name, **values))
+        return len(array)
 
     @property
     def waiting(self) -> int:
@@ -211,10 +208,8 @@ class Server:
                 )
             count = self._arrived(connection, number)
             if count < self.minimum_batch:
-                low = (
-                    f"messages of a round must be at least minimum_batch = {self.minimum_batch}, "
-                    f"got {count}"
-                )
+                least = f"minimum_batch = {self.minimum_batch}"
+                low = f"messages of a round must be at least {least}, got {count}"
                 if self.low_batch == WAIT:
                     raise ValueError(f"{low}; they wait for more")
                 self._moved_on(connection, number, count, _SKIPPED)
