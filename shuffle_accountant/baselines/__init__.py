@@ -13,22 +13,23 @@ from typing import TYPE_CHECKING
 from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
-    from shuffle_accountant.baselines import allocation_decomposition as allocation_decomposition
-    from shuffle_accountant.baselines import allocation_poisson as allocation_poisson
-    from shuffle_accountant.baselines import alpha_grid as alpha_grid
-    from shuffle_accountant.baselines import clones_enumeration as clones_enumeration
-    from shuffle_accountant.baselines import girgis as girgis
-    from shuffle_accountant.baselines import rdp as rdp
-    from shuffle_accountant.baselines import specialised_clones as specialised_clones
-    from shuffle_accountant.baselines import strong_composition as strong_composition
-    from shuffle_accountant.baselines.closed_forms import clones_closed_form as clones_closed_form
-    from shuffle_accountant.baselines.closed_forms import erlingsson as erlingsson
-    from shuffle_accountant.baselines.closed_forms import (
-        strong_clones_closed_form as strong_clones_closed_form,
+    from shuffle_accountant.baselines import (
+        allocation_decomposition,
+        allocation_poisson,
+        alpha_grid,
+        clones_enumeration,
+        girgis,
+        rdp,
+        specialised_clones,
+        strong_composition,
     )
-    from shuffle_accountant.baselines.privacy_blanket import blanket_bennett as blanket_bennett
-    from shuffle_accountant.baselines.privacy_blanket import blanket_hoeffding as blanket_hoeffding
-    from shuffle_accountant.baselines.question import BOUNDS as BOUNDS
+    from shuffle_accountant.baselines.closed_forms import (
+        clones_closed_form,
+        erlingsson,
+        strong_clones_closed_form,
+    )
+    from shuffle_accountant.baselines.privacy_blanket import blanket_bennett, blanket_hoeffding
+    from shuffle_accountant.baselines.question import BOUNDS
 
 __all__ = [
     "BOUNDS",

@@ -15,13 +15,7 @@ import math
 
 import numpy as np
 
-from shuffle_accountant.baselines.one_epoch import (
-    EpochBound,
-    PoissonEpoch,
-    checked,
-    composed_epsilon,
-    one_use,
-)
+from shuffle_accountant.baselines import one_epoch
 from shuffle_accountant.baselines.question import register, require
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.rounds.allocation import RandomAllocation
@@ -41,8 +35,8 @@ def valid(round: RandomAllocation, *, rounds: int = 1, delta: float = 0.5) -> st
         rounds: how many, >= 0.
         delta: in (0, 1); any will do.
     """
-    round, _, _ = checked(round, rounds, delta)
-    return one_use(round)
+    round, _, _ = one_epoch.checked(round, rounds, delta)
+    return one_epoch.one_use(round)
 
 
 def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
@@ -53,12 +47,12 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         rounds: how many, each dealt anew, >= 0.
         delta: in (0, 1).
     """
-    round, rounds, delta = checked(round, rounds, delta)
-    require(name, one_use(round))
+    round, rounds, delta = one_epoch.checked(round, rounds, delta)
+    require(name, one_epoch.one_use(round))
     if rounds == 0:
         return 0.0
     t = round.steps
-    sampled = PoissonEpoch.of(round, 1.0 / t)
+    sampled = one_epoch.poisson_epoch(round, 1.0 / t)
     used = -math.expm1(t * math.log1p(-1.0 / t)) if t > 1 else 1.0
 
     def profile(losses: Array) -> tuple[Array, Array]:
@@ -66,16 +60,15 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         with np.errstate(divide="ignore"):
             outer = -np.log1p(used * np.expm1(-losses))
         factor = (used + np.exp(losses) * (1.0 - used)) / used
-        return sampled.removed(inner) / used, sampled.added(outer) * factor
+        removed, added = (
+            one_epoch.profile_of(sampled.remove, inner),
+            one_epoch.profile_of(sampled.add, outer),
+        )
+        return removed / used, added * factor
 
     # removed: what Poisson sampling loses, once it is known that the record is used
     reach = math.log1p(math.expm1(min(sampled.reach, 600.0)) / used)
-    return composed_epsilon(name, profile, reach, rounds, delta)
+    return one_epoch.composed_epsilon(name, profile, reach, rounds, delta)
 
 
-register(
-    EpochBound,
-    __name__,
-    about="epochs of random allocation",
-    rank=190,
-)
+register(one_epoch.EpochBound, __name__, about="epochs of random allocation", rank=190)

@@ -16,13 +16,7 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.one_epoch import (
-    EpochBound,
-    PoissonEpoch,
-    checked,
-    composed_epsilon,
-    one_use,
-)
+from shuffle_accountant.baselines import one_epoch
 from shuffle_accountant.baselines.question import register, require
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Array, Bound
@@ -49,8 +43,8 @@ def valid(round: RandomAllocation, *, rounds: int = 1, delta: float) -> str | No
         rounds: how many, >= 0.
         delta: in (0, 1).
     """
-    round, rounds, delta = checked(round, rounds, delta)
-    missing = one_use(round)
+    round, rounds, delta = one_epoch.checked(round, rounds, delta)
+    missing = one_epoch.one_use(round)
     if missing is not None or rounds == 0:
         return missing
     g = _excess(round, rounds, delta)
@@ -68,8 +62,8 @@ def rate(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         delta: in (0, 1).
     """
     validate.integer(minimum=1, rounds=rounds)
-    round, rounds, delta = checked(round, rounds, delta)
-    require(name, one_use(round))
+    round, rounds, delta = one_epoch.checked(round, rounds, delta)
+    require(name, one_epoch.one_use(round))
     t = round.steps
     g = min(_excess(round, rounds, delta), 1.0 - 1.0 / t)
     return min(1.0 / (t * (1.0 - g)), 1.0)
@@ -83,52 +77,47 @@ def epsilon(round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
         rounds: how many, each dealt anew, >= 0.
         delta: in (0, 1).
     """
-    round, rounds, delta = checked(round, rounds, delta)
+    round, rounds, delta = one_epoch.checked(round, rounds, delta)
     require(name, valid(round, rounds=rounds, delta=delta))
     if rounds == 0:
         return 0.0
-    sampled = PoissonEpoch.of(round, rate(round, rounds=rounds, delta=delta))
+    sampled = one_epoch.poisson_epoch(round, rate(round, rounds=rounds, delta=delta))
     more = 2.0 * _SHARE * delta / rounds
 
     def profile(losses: Array) -> tuple[Array, Array]:
-        return sampled.removed(losses) + more, sampled.added(losses) + more
+        return one_epoch.profile_of(sampled.remove, losses) + more, one_epoch.profile_of(
+            sampled.add, losses
+        ) + more
 
-    return composed_epsilon(name, profile, sampled.reach, rounds, delta)
+    return one_epoch.composed_epsilon(name, profile, sampled.reach, rounds, delta)
 
 
 def _excess(round: RandomAllocation, rounds: int, delta: float) -> float:
     """``cosh(eps0) sqrt((2/t) log(1/delta'))``; inf for steps that no eps0 describes."""
-    eps0 = _eps0(
-        step_ratio(round.mechanism, 1, Bound.PESSIMISTIC), _SHARE * delta / rounds / round.steps
-    )
-    if eps0 is None or eps0 > _LARGEST_EPS0:
+    ratio = step_ratio(round.mechanism, 1, Bound.PESSIMISTIC)
+    eps0 = _eps0(ratio, _SHARE * delta / rounds / round.steps)
+    if eps0 > _LARGEST_EPS0:
         return math.inf
     log_inverse = math.log(rounds / _SHARE) - math.log(delta)
     return math.cosh(eps0) * math.sqrt(2.0 / round.steps * log_inverse)
 
 
-def _eps0(source: RatioSource, delta0: float) -> float | None:
-    """About the least eps0 with which a step is (eps0, delta0)-private; None if there is none."""
+def _eps0(source: RatioSource, delta0: float) -> float:
+    """About the least eps0 with which a step is (eps0, delta0)-private; inf if there is none."""
 
     def private(eps0: float) -> bool:
-        return all(
-            source.alone(eps0, Bound.PESSIMISTIC, swapped) <= delta0 for swapped in (False, True)
-        )
+        deltas = (source.alone(eps0, Bound.PESSIMISTIC, swapped) for swapped in (False, True))
+        return all(delta <= delta0 for delta in deltas)
 
     low, high = 0.0, 1.0
     while not private(high):
         low, high = high, 2.0 * high
         if high > 2.0 * _LARGEST_EPS0:
-            return None
+            return math.inf
     for _ in range(50):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if private(middle) else (middle, high)
     return high
 
 
-register(
-    EpochBound,
-    __name__,
-    about="epochs of random allocation",
-    rank=200,
-)
+register(one_epoch.EpochBound, __name__, about="epochs of random allocation", rank=200)

@@ -99,9 +99,8 @@ def _unmet(eps0: float, users: int, tau: float) -> str | None:
         return f"eps0 <= {MOST_EPS0:g}, got {eps0:g}"
     if tau == 0.0:
         return "a delta whose thousandth is a double"
-    low, high = _range(np.array([users - 1.0]), _rate(eps0), tau)
-    widest = 2.0 * math.sqrt(0.5 * float(high[0]) * math.log(4.0 / tau)) + 2.0
-    pairs = (float(high[0] - low[0]) + 1.0) * widest
+    ((low,), (high,)) = _range(np.array([users - 1.0]), _rate(eps0), tau)
+    pairs = (high - low + 1.0) * (2.0 * math.sqrt(0.5 * high * math.log(4.0 / tau)) + 2.0)
     return None if pairs <= MOST_PAIRS else f"at most {MOST_PAIRS} pairs of counts, got {pairs:.3g}"
 
 
@@ -115,8 +114,8 @@ def _delta(eps0: float, users: int, epsilon: float, tau: float) -> float:
 def _atoms(eps0: float, users: int, tau: float) -> tuple[Array, Array]:
     """Masses under P, and losses from above, of the listed pairs of counts that lose something."""
     ratio = math.exp(-eps0)
-    low, high = _range(np.array([users - 1.0]), _rate(eps0), tau)
-    count = np.arange(low[0], high[0] + 1)
+    ((low,), (high,)) = _range(np.array([users - 1.0]), _rate(eps0), tau)
+    count = np.arange(low, high + 1)
     first, last = _range(count, 0.5, tau)
     lengths = (last - first + 2).astype(np.intp)
     owner = np.repeat(np.arange(count.size), lengths)
@@ -146,9 +145,4 @@ def _range(trials: Array, rate: float, tau: float) -> tuple[Array, Array]:
     return low, np.minimum(np.floor(rate * trials + distance), trials)
 
 
-register(
-    OneRoundBound,
-    __name__,
-    about="one round of one randomizer",
-    rank=35,
-)
+register(OneRoundBound, __name__, about="one round of one randomizer", rank=35)

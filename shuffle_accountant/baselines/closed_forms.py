@@ -32,6 +32,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from shuffle_accountant import validation as validate
@@ -56,8 +57,6 @@ __all__ = [
     "sampled",
     "strong_clones_closed_form",
 ]
-
-SAMPLING, COMPOSITION = "sampling", "strong composition"
 
 # Epsilon of one round at delta.
 Curve = Callable[[float], float]
@@ -94,20 +93,16 @@ class OneRoundBound(PublishedBound):
         if self.response_alone and kind.categories is None:
             return
         form = "any randomizer" if kind.categories is None else f"k = {kind.categories}"
-        via = (SAMPLING,) * (kind.fraction < 1.0) + (COMPOSITION,) * (kind.count > 1)
-        yield Answer.of(
-            lambda: self._extended(kind, question.delta),
-            form=form if self.response else "",
-            via=via,
-        )
+        via = ("sampling",) * (kind.fraction < 1.0) + ("strong composition",) * (kind.count > 1)
+        extended = partial(self._extended, kind, question.delta)
+        yield Answer.of(extended, form=form if self.response else "", via=via)
 
     def _extended(self, kind: OneKind, delta: float) -> float:
         """The bound of one round, sampled and composed."""
         if not self.sound and kind.count > 1:
             require(self.name, f"one round (it is no bound to compose), got {kind.count}")
         arguments: dict[str, Any] = {"eps0": kind.eps0, "users": kind.users}
-        if self.response:
-            arguments["categories"] = kind.categories
+        arguments |= {"categories": kind.categories} if self.response else {}
 
         def curve(delta: float) -> float:
             require(self.name, self.valid(**arguments, delta=delta))
@@ -139,14 +134,11 @@ def sampled(curve: Curve, fraction: float) -> Curve:
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """A bound of one round that is a formula.
+    """A bound of one round that is a formula, see `PublishedBound` for the other attributes.
 
     Attributes:
-        name: what the literature calls it.
-        source: authors, year and number of the theorem.
         condition: given eps0, users and delta, the condition that is not met, or None.
         formula: epsilon (nats), given the same where the condition is met.
-        sound: that it holds for everything that it accepts.
     """
 
     name: str
@@ -163,9 +155,8 @@ class ClosedForm:
             users: messages in the round, >= 1.
             delta: in (0, 1).
         """
-        return self.condition(
-            *check_protocol(eps0=eps0, users=users), validate.open_unit(delta=delta)
-        )
+        eps0, users = check_protocol(eps0=eps0, users=users)
+        return self.condition(eps0, users, validate.open_unit(delta=delta))
 
     def epsilon(self, *, eps0: float, users: int, delta: float) -> float:
         """Epsilon (nats) of one round.
@@ -176,9 +167,8 @@ class ClosedForm:
             delta: in (0, 1).
         """
         require(self.name, self.valid(eps0=eps0, users=users, delta=delta))
-        return self.formula(
-            *check_protocol(eps0=eps0, users=users), validate.open_unit(delta=delta)
-        )
+        eps0, users = check_protocol(eps0=eps0, users=users)
+        return self.formula(eps0, users, validate.open_unit(delta=delta))
 
 
 def _outside_erlingsson(eps0: float, users: int, delta: float) -> str | None:
@@ -227,18 +217,13 @@ def _log_inverse(delta: float) -> float:
     return math.log(4.0) - math.log(delta)
 
 
+_AUTHORS = "Feldman, McMillan and Talwar"
 erlingsson = ClosedForm("erlingsson", "Erlingsson et al. 2019", _outside_erlingsson, _erlingsson)
 clones_closed_form = ClosedForm(
-    "clones_closed_form",
-    "Feldman, McMillan and Talwar 2021, Theorem 3.1",
-    _outside_clones,
-    _clones,
+    "clones_closed_form", f"{_AUTHORS} 2021, Theorem 3.1", _outside_clones, _clones
 )
 strong_clones_closed_form = ClosedForm(
-    "strong_clones_closed_form",
-    "Feldman, McMillan and Talwar 2022, closed form",
-    _outside_strong,
-    _strong,
+    "strong_clones_closed_form", f"{_AUTHORS} 2022, closed form", _outside_strong, _strong
 )
 register(OneRoundBound, strong_clones_closed_form, about="one round of one randomizer", rank=40)
 for _rank, _form in ((50, clones_closed_form), (80, erlingsson)):

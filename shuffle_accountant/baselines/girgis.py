@@ -23,7 +23,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.baselines.moments import epsilon_of
+from shuffle_accountant.baselines.moments import epsilon_of, lowest
 from shuffle_accountant.baselines.question import (
     ProtocolBound,
     Question,
@@ -55,8 +55,6 @@ _FEW = 80
 # All orders below `_EVERY` are tried, then orders that grow by the factor `_STEP`.
 _EVERY = 64
 _STEP = 1.2
-# Rises of epsilon in a row after which the search over orders ends.
-_RISES = 6
 # Relative width to which the best order is located; the loss in epsilon is about its square.
 _ORDER_TOLERANCE = 1e-4
 
@@ -114,14 +112,7 @@ def epsilon(
     orders = list(range(2, _EVERY))
     while orders[-1] < MOST_ORDER:
         orders.append(min(math.ceil(orders[-1] * _STEP), MOST_ORDER))
-    place, rises = 0, 0
-    for i, order in enumerate(orders):
-        if at(order) < at(orders[place]):
-            place, rises = i, 0
-        else:
-            rises += 1
-            if rises >= _RISES:
-                break
+    place, _ = lowest(map(at, orders))
     low, high = orders[max(place - 1, 0)], orders[min(place + 1, len(orders) - 1)]
     while high - low > max(3, _ORDER_TOLERANCE * low):  # one valley between neighbours
         third = (high - low) // 3
@@ -167,11 +158,10 @@ class _Setting:
     @classmethod
     def of(cls, eps0: float, users: int, population: int | None, upsilon_factor: float) -> _Setting:
         eps0, users = check_protocol(eps0=eps0, users=users)
-        if population is None:
-            drawn_from = users
-        else:
-            drawn_from = validate.integer(minimum=users, maximum=2**53, population=population)
-        return cls(eps0, users, drawn_from, validate.positive(upsilon_factor=upsilon_factor))
+        if population is not None:
+            population = validate.integer(minimum=users, maximum=2**53, population=population)
+        factor = validate.positive(upsilon_factor=upsilon_factor)
+        return cls(eps0, users, population or users, factor)
 
     @property
     def unmet(self) -> str | None:
@@ -239,7 +229,7 @@ def _of_protocol(question: Question) -> float:
     return epsilon(
         eps0=kind.eps0,
         users=kind.users,
-        population=kind.population,
+        population=kind.round.population,
         rounds=kind.count,
         delta=question.delta,
     )

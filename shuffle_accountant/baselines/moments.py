@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -51,16 +51,14 @@ __all__ = [
     "best_epsilon",
     "epsilon_of",
     "log_moments",
+    "lowest",
 ]
 
 LogMoment = Callable[[float], float]
-
 # Excess orders t = order - 1 that are tried first, eight per decade.
 _LADDER = np.logspace(-8.0, 14.0, 22 * 8 + 1)
 # Rises in a row after which the search over orders ends: rounding makes no more than one or two.
 _RISES = 6
-
-
 # Probability mass of losses left out: for clones, which are cheap to list, for other randomizers,
 # and for losses without a largest value.
 _CLONES_TAIL, _TAIL, UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
@@ -83,10 +81,6 @@ def epsilon_of(log_moment: float, t: float, delta: float) -> float:
     return (log_moment - math.log(delta) + _log_factor(t)) / t
 
 
-def _log_delta_of(log_moment: float, t: float, epsilon: float) -> float:
-    return log_moment - t * epsilon + _log_factor(t)
-
-
 def _log_factor(t: float) -> float:
     """Log of ``(1 - 1/lambda)^lambda / (lambda - 1)`` at lambda = 1 + t."""
     return -t * math.log1p(1.0 / t) - math.log1p(t)
@@ -99,22 +93,28 @@ def best_epsilon(log_moment: LogMoment, delta: float) -> float:
 
 def best_delta(log_moment: LogMoment, epsilon: float) -> float:
     """Smallest delta <= 1 over all real orders > 1."""
-    return math.exp(min(_least(lambda t: _log_delta_of(log_moment(t), t, epsilon)), 0.0))
+    least = _least(lambda t: log_moment(t) - t * epsilon + _log_factor(t))
+    return math.exp(min(least, 0.0))
 
 
-def _least(function: Callable[[float], float]) -> float:
-    """Minimum over t > 0 of a quasi-convex function; inf on the right is allowed."""
-    from scipy.optimize import minimize_scalar
-
+def lowest(values: Iterable[float]) -> tuple[int, float]:
+    """Place and least of values that fall, perhaps from inf, then rise: the search ends there."""
     best, place, rises = math.inf, 0, 0
-    for i, t in enumerate(_LADDER.tolist()):
-        value = function(t)
+    for i, value in enumerate(values):
         if value < best:
             best, place, rises = value, i, 0
         elif best < math.inf:
             rises += 1
             if rises >= _RISES:
                 break
+    return place, best
+
+
+def _least(function: Callable[[float], float]) -> float:
+    """Minimum over t > 0 of a quasi-convex function; inf on the right is allowed."""
+    from scipy.optimize import minimize_scalar
+
+    place, best = lowest(map(function, _LADDER.tolist()))
     if best == math.inf:
         return best
     ends = _LADDER[max(place - 1, 0)], _LADDER[min(place + 1, _LADDER.size - 1)]
@@ -123,12 +123,8 @@ def _least(function: Callable[[float], float]) -> float:
         # the search wants finite numbers
         return min(max(function(math.exp(log_t)), -1e300), 1e300)
 
-    found = minimize_scalar(
-        near,
-        bounds=(math.log(ends[0]), math.log(ends[1])),
-        method="bounded",
-        options={"xatol": 1e-7},
-    )
+    inside = tuple(map(math.log, ends))
+    found = minimize_scalar(near, bounds=inside, method="bounded", options={"xatol": 1e-7})
     return min(best, float(found.fun))
 
 
@@ -199,8 +195,8 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     inner = loss
     while isinstance(inner, DilutedLoss | SubsampledLoss):
         inner = inner.inner
-    source = inner.source if isinstance(inner, BinaryLoss) else None
-    tail = _CLONES_TAIL if isinstance(source, NumberOfClones) else _TAIL
+    clones = isinstance(inner, BinaryLoss) and isinstance(inner.source, NumberOfClones)
+    tail = _CLONES_TAIL if clones else _TAIL
     if loss.largest == math.inf:
         tail = UNBOUNDED_TAIL
     # a grid of subnormal losses would have no digits

@@ -24,7 +24,7 @@ from shuffle_accountant.baselines.question import (
     Question,
 )
 from shuffle_accountant.engine.composed_law import composed_law
-from shuffle_accountant.lattice.grid import PldAtoms, PldGrid
+from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.lattice.profile import profile_atoms
 from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Array, Bound
@@ -34,7 +34,16 @@ from shuffle_accountant.rounds.batches import PoissonSampled
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
-__all__ = ["EpochBound", "EpochProfile", "PoissonEpoch", "checked", "composed_epsilon", "one_use"]
+__all__ = [
+    "EpochBound",
+    "EpochProfile",
+    "PoissonEpoch",
+    "checked",
+    "composed_epsilon",
+    "one_use",
+    "poisson_epoch",
+    "profile_of",
+]
 
 # Points of a profile; spacing of loss grids relative to the deviation; relative tolerance.
 _POINTS = 600
@@ -60,10 +69,10 @@ class EpochBound(PublishedBound):
         epochs = [(one, count) for one, count in kinds if isinstance(one, RandomAllocation)]
         if not epochs:
             return
-        ((one, count), *others) = epochs
-        if others or len(kinds) > 1:
+        if len(kinds) > 1:
             yield Answer(condition=f"epochs of one kind alone, got {len(kinds)} kinds of rounds")
             return
+        ((one, count),) = epochs
         yield Answer.of(lambda: self.epsilon(one, rounds=count, delta=question.delta))
 
 
@@ -95,20 +104,13 @@ def one_use(round: RandomAllocation) -> str | None:
 
 @dataclass(frozen=True)
 class PoissonEpoch:
-    """Upper bounds of the profile of as many Poisson-sampled steps as an epoch has.
+    """Laws of the composed loss of as many Poisson-sampled steps as an epoch has, from above.
 
-    Attributes:
-        remove: the law of the composed loss, the record in P.
-        add: the same of the exchanged pair.
+    The record is in P in the law ``remove``, in Q in the law ``add``.
     """
 
     remove: PldGrid
     add: PldGrid
-
-    @classmethod
-    def of(cls, round: RandomAllocation, rate: float) -> PoissonEpoch:
-        """The bounds for the epoch's number of steps, each Poisson-sampled at a rate in (0, 1]."""
-        return _poisson_epoch(round, rate)
 
     @property
     def reach(self) -> float:
@@ -116,26 +118,25 @@ class PoissonEpoch:
         top = max(float(law.losses[-1]) for law in (self.remove, self.add))
         return min(max(top, self.remove.spacing), _LARGEST_LOSS)
 
-    def removed(self, losses: Array) -> Array:
-        """Upper bounds of the profile at ``e^losses``, for losses >= 0."""
-        return _profile(self.remove, losses)
 
-    def added(self, losses: Array) -> Array:
-        """Upper bounds of the exchanged pair's profile at ``e^losses``, for losses >= 0."""
-        return _profile(self.add, losses)
+@lru_cache(maxsize=8)
+def poisson_epoch(round: RandomAllocation, rate: float) -> PoissonEpoch:
+    """The laws for the epoch's number of steps, each Poisson-sampled at a rate in (0, 1]."""
+    loss = PoissonSampled(round.mechanism, rate=rate).reduced().loss
+    interval = _SPACING * min(loss.deviation * math.sqrt(round.steps), 10.0)
+    orders = (((one, round.steps),) for one in (loss, loss.reversed))
+    return PoissonEpoch(*(composed_law(one, interval, _TOLERANCE) for one in orders))
 
 
 def composed_epsilon(
     name: str, profile: EpochProfile, reach: float, rounds: int, delta: float
 ) -> float:
-    """Epsilon (nats) of epochs with a profile, composed; an upper bound.
+    """Epsilon (nats) of ``rounds`` >= 1 epochs with a profile, composed; an upper bound.
 
     Args:
         name: of the bound.
-        profile: of one epoch, see `EpochProfile`.
+        profile: of one epoch.
         reach: losses up to here are looked at, nats.
-        rounds: how many epochs, >= 1.
-        delta: in (0, 1).
 
     Raises:
         OutsideValidityError: the profile does not fall to delta.
@@ -144,10 +145,12 @@ def composed_epsilon(
     losses = np.append(near, np.linspace(0.1 * reach, reach, _POINTS // 2 + 1)[1:])
     # a profile falls: a bound is one for all larger losses, too
     removed, added = (np.minimum.accumulate(np.minimum(x, 1.0)) for x in profile(losses))
-    tables = [
-        _table(profile_atoms(losses, (one, one), (other, other), 0.0, Bound.PESSIMISTIC))
-        for one, other in ((removed, added), (added, removed))
-    ]
+    tables = []
+    for one, other in ((removed, added), (added, removed)):
+        atoms = profile_atoms(losses, (one, one), (other, other), 0.0, Bound.PESSIMISTIC)
+        loss, mass = atoms.loss, atoms.mass
+        order = np.argsort(loss)
+        tables.append(PldTable(loss[order], mass[order], infinity_mass=min(atoms.infinite, 1.0)))
     epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
     found, _ = certified_at([(epoch, rounds)], _TOLERANCE, delta=delta)
     if found.upper == math.inf:
@@ -155,18 +158,8 @@ def composed_epsilon(
     return found.upper
 
 
-@lru_cache(maxsize=8)
-def _poisson_epoch(round: RandomAllocation, rate: float) -> PoissonEpoch:
-    loss = PoissonSampled(round.mechanism, rate=rate).reduced().loss
-    interval = _SPACING * min(loss.deviation * math.sqrt(round.steps), 10.0)
-    laws = [
-        composed_law(((one, round.steps),), interval, _TOLERANCE) for one in (loss, loss.reversed)
-    ]
-    return PoissonEpoch(*laws)
-
-
-def _profile(law: PldGrid, losses: Array) -> Array:
-    """``E_P(1 - e^(x - L))_+`` at each x, from above: the law's losses are no smaller than L."""
+def profile_of(law: PldGrid, losses: Array) -> Array:
+    """``E_P(1 - e^(x - L))_+`` at each x >= 0, from above: the law's losses are no less than L."""
     x, mass = law.losses, law.mass
     # sums from the largest loss down, of masses and of masses times e^-(L - first)
     shift = float(x[0])
@@ -177,8 +170,3 @@ def _profile(law: PldGrid, losses: Array) -> Array:
         growth = np.exp(np.minimum(losses - shift, 700.0))
     noise = 1e-11 * above[at]  # far more than sums and the exponential are off
     return np.asarray(above[at] - growth * scaled[at] + noise + law.infinite)
-
-
-def _table(atoms: PldAtoms) -> PldTable:
-    order = np.argsort(atoms.loss)
-    return PldTable(atoms.loss[order], atoms.mass[order], infinity_mass=min(atoms.infinite, 1.0))

@@ -28,7 +28,12 @@ from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.closed_forms import OneRoundBound
-from shuffle_accountant.baselines.question import check_protocol, register, require
+from shuffle_accountant.baselines.question import (
+    OutsideValidityError,
+    check_protocol,
+    register,
+    require,
+)
 from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.numerics.binomial import log1p_minus
 from shuffle_accountant.numerics.roots import find_crossing
@@ -38,8 +43,8 @@ __all__ = ["BlanketBound", "BlanketLoss", "blanket_bennett", "blanket_hoeffding"
 LEAST_EPS0, MOST_EPS0 = 1e-300, 150.0
 """Below, losses have no digits left; beyond, squares of e^eps0 overflow."""
 
-# Epsilon is looked for at these fractions of eps0 first, ten per decade: the bounds are not
-# monotone, and the smallest epsilon at which they reach delta is wanted.
+# Epsilon is looked for at these fractions of eps0 first: the bounds are not monotone, and the
+# smallest epsilon at which they reach delta is wanted.
 _PER_DECADE, _DECADES = 10, 12
 
 
@@ -70,49 +75,32 @@ class BlanketLoss:
         e, alpha, excess = math.exp(eps0), math.exp(epsilon), math.expm1(epsilon)
         if categories is None:
             # likelihood ratios to any mixture of the randomizer's outputs lie in [1/E, E]
+            gamma, rest = 1.0 / e, -math.expm1(-eps0)
             largest = math.expm1(eps0) - math.expm1(epsilon - eps0)
             # E (alpha^2 + 1) - 2 alpha/E^3, over E - alpha/E
             spread = e * excess * (excess / largest)
             spread += 4.0 * (alpha / e) * (math.sinh(2.0 * eps0) / largest)
-            return cls(
-                gamma=1.0 / e,
-                rest=-math.expm1(-eps0),
-                excess=excess,
-                largest=largest,
-                width=(alpha + 1.0) * 2.0 * math.sinh(eps0),
-                spread=spread,
-            )
-        gamma = categories / (e + categories - 1.0)
-        least, most = alpha * math.expm1(eps0 - epsilon), math.expm1(eps0 + epsilon)
-        squares = least + most * (most / least) + (categories - 2) * excess * (excess / least)
-        return cls(
-            gamma=gamma,
-            rest=math.expm1(eps0) / (e + categories - 1.0),
-            excess=excess,
-            largest=gamma * least,
-            width=gamma * math.expm1(eps0) * (alpha + 1.0),
-            spread=gamma * squares / categories,
-        )
-
-
-# Log of the bound of delta, given the loss variable and the number of users.
-LogDelta = Callable[[BlanketLoss, int], float]
+            width = (alpha + 1.0) * 2.0 * math.sinh(eps0)
+        else:
+            gamma, rest = (x / (e + categories - 1.0) for x in (categories, math.expm1(eps0)))
+            least, most = alpha * math.expm1(eps0 - epsilon), math.expm1(eps0 + epsilon)
+            squares = least + most * (most / least) + (categories - 2) * excess * (excess / least)
+            largest, spread = gamma * least, gamma * squares / categories
+            width = gamma * math.expm1(eps0) * (alpha + 1.0)
+        return cls(gamma, rest, excess, largest, width, spread)
 
 
 @dataclass(frozen=True)
 class BlanketBound:
-    """The bound of one inequality.
+    """The bound of one inequality, see `PublishedBound` for the other attributes.
 
     Attributes:
-        name: what the literature calls it.
-        source: authors and year.
-        log_delta: logarithm of the bound of delta.
-        sound: that it holds for everything that it accepts.
+        log_delta: logarithm of the bound of delta, given the loss variable and the number of users.
     """
 
     name: str
     source: str
-    log_delta: LogDelta
+    log_delta: Callable[[BlanketLoss, int], float]
     sound: bool = True
 
     def valid(
@@ -129,7 +117,7 @@ class BlanketBound:
         delta = validate.open_unit(delta=delta)
         eps0, users, categories, unmet = _setting(eps0, users, categories)
         if unmet is None and self._smallest(eps0, users, delta, categories) is None:
-            return f"epsilon < eps0 = {eps0:g}, where it does not reach delta = {delta:g}"
+            return _beyond(eps0, delta)
         return unmet
 
     def epsilon(
@@ -148,10 +136,7 @@ class BlanketBound:
         require(self.name, unmet)
         found = self._smallest(eps0, users, delta, categories)
         if found is None:
-            require(
-                self.name, self.valid(eps0=eps0, users=users, delta=delta, categories=categories)
-            )
-        assert found is not None
+            raise OutsideValidityError(self.name, _beyond(eps0, delta))
         return found
 
     def delta(
@@ -196,6 +181,10 @@ class BlanketBound:
         return None
 
 
+def _beyond(eps0: float, delta: float) -> str:
+    return f"epsilon < eps0 = {eps0:g}, where it does not reach delta = {delta:g}"
+
+
 def _setting(
     eps0: float, users: int, categories: int | None
 ) -> tuple[float, int, int | None, str | None]:
@@ -219,7 +208,9 @@ def _bennett(loss: BlanketLoss, users: int) -> float:
     reach = loss.excess / loss.spread
     if reach == 0.0:  # no double, and no bound at so small an epsilon
         return math.inf
-    rate = loss.spread / loss.largest * _phi(reach)
+    # phi without cancellation near 0
+    phi = reach * math.log1p(reach) + float(log1p_minus(reach))
+    rate = loss.spread / loss.largest * phi
     some = users * math.log1p(loss.gamma * math.expm1(-rate))
     log_scale = math.log(loss.largest) - math.log(loss.gamma) - math.log(users)
     log_scale -= math.log(math.log1p(reach))
@@ -228,11 +219,6 @@ def _bennett(loss: BlanketLoss, users: int) -> float:
     gap = users * math.log1p(math.exp(log_odds)) if log_odds < 700.0 else math.inf
     log_share = math.log(-math.expm1(-gap)) if gap > 1e-290 else math.log(users) + log_odds
     return log_scale + some + log_share
-
-
-def _phi(u: float) -> float:
-    """``(1 + u) log(1 + u) - u`` without cancellation near 0."""
-    return u * math.log1p(u) + float(log1p_minus(u))
 
 
 _SOURCE = "Balle, Bell, Gascón and Nissim 2019"

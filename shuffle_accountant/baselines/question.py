@@ -1,26 +1,10 @@
 """Questions to published bounds: a protocol, a delta, and the numbers that bounds need.
 
-The interface of every published bound, module or object, and checks they share.
-
-* ``name``: what the literature calls it; ``source``: authors, year and number of the theorem.
-* ``sound``: whether the bound holds for everything that it accepts. What is not sound is here to be
-  compared with, and its docstring says why.
-* ``valid(...)``: given the arguments of ``epsilon``, None if the bound applies, else the condition
-  of its theorem that is not met, in one line with the value. It raises for what is no setting at
-  all (a negative number of users), as every function here does.
-* ``epsilon(...)``: the bound, nats, finite, >= 0; outside its range of validity it raises
-  `OutsideValidityError`, a `ValueError`, with that line. It never returns NaN.
-* ``delta(...)``: the same bound the other way round, where the paper gives a curve.
-
-All arguments are keyword-only, except for the round (or curve) that `rdp` and `strong_composition`
-are about. At its end the module registers all of that as one object
-(`shuffle_accountant.baselines.question`), with how it extends to sampled and composed rounds.
-
-Published bounds as objects: what the comparison, the table of bounds and the command line show.
-
-A module of this package registers its bound, so that a new bound is one new file; so may anybody
-else's. Two kinds share one interface: `ProtocolBound` for bounds that say themselves how rounds
-compose, and `shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
+Every published bound, a module or an object, has the interface of `PublishedBound`; all arguments
+are keyword-only, except for the round (or curve) that `rdp` and `strong_composition` are about. A
+module registers its bound at its end, so that a new bound is one new file; so may anybody else's.
+Two kinds share one interface: `ProtocolBound` for bounds that say themselves how rounds compose,
+and `shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
 """
 
 from __future__ import annotations
@@ -82,38 +66,36 @@ def check_protocol(*, eps0: float, users: int) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneKind:
-    """Equal shuffled rounds, by the parameters that closed forms take.
-
-    Attributes:
-        round: each round.
-        count: how many of them.
-        eps0: local privacy parameter, nats, finite.
-        users: messages in each round.
-        population: users that those of each round are drawn from; None if all take part.
-        categories: number of values of k-ary randomized response; None for any other randomizer.
-    """
+    """Equal shuffled rounds of a finite eps0, and how many of them there are."""
 
     round: ShuffleRound
     count: int
-    eps0: float
-    users: int
-    population: int | None
-    categories: int | None
+
+    @property
+    def eps0(self) -> float:
+        """Local privacy parameter, nats, finite."""
+        return self.round.randomizer.eps0
+
+    @property
+    def users(self) -> int:
+        """Messages in each round."""
+        return self.round.plain_users
+
+    @property
+    def categories(self) -> int | None:
+        """Number of values of k-ary randomized response; None for any other randomizer."""
+        mixture = self.round.randomizer.mixture
+        return None if mixture is None else mixture.categories
 
     @property
     def fraction(self) -> float:
         """Share of the population that takes part in a round."""
-        return self.users / (self.population or self.users)
+        return self.users / (self.round.population or self.users)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Epsilon of a protocol at delta.
-
-    Attributes:
-        protocol: the rounds.
-        delta: of all rounds together, in (0, 1).
-    """
+    """Epsilon of all rounds of a protocol together at delta, in (0, 1)."""
 
     protocol: Protocol
     delta: float
@@ -157,15 +139,7 @@ class Question:
             require(name, "a randomizer that is not interactive")
         if randomizer.eps0 == float("inf"):
             require(name, "a finite eps0, got inf")
-        mixture = randomizer.mixture
-        return OneKind(
-            round=one,
-            count=count,
-            eps0=randomizer.eps0,
-            users=one.plain_users,
-            population=one.population,
-            categories=None if mixture is None else mixture.categories,
-        )
+        return OneKind(round=one, count=count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,11 +176,13 @@ class PublishedBound(ABC):
     Attributes:
         name: what the literature calls it, and its module here.
         source: authors, year and number of the theorem.
-        sound: whether the bound holds for everything that it accepts.
+        sound: whether the bound holds for everything that it accepts. What is not sound is here to
+            be compared with, and its docstring says why.
         about: what it is a bound for, in a few words.
         valid: given the arguments of ``epsilon``, None if the bound applies, else the condition of
-            its theorem that is not met.
-        epsilon: the bound, nats; raises `OutsideValidityError` outside its range.
+            its theorem that is not met, in one line with the value. It raises for what is no
+            setting at all (a negative number of users), as every function here does.
+        epsilon: the bound, nats, finite, >= 0; raises `OutsideValidityError` outside its range.
         delta: the same bound the other way round, where the paper gives a curve.
         rank: place in tables; those without one come last.
     """
@@ -252,7 +228,7 @@ BOUNDS: Registry[PublishedBound] = Registry(__package__ or "")
 
 
 def register(kind: Callable[..., PublishedBound], bound: Any, **details: Any) -> None:
-    """Register what has the interface of `baselines.question` as a bound of a kind.
+    """Register what has the interface of `PublishedBound` as a bound of a kind.
 
     Args:
         kind: class of the bound.

@@ -83,7 +83,10 @@ def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
             return "hockey-stick divergences, got variant='tail'"
         if _MOST_LOSS < loss.largest < math.inf:
             return f"losses of at most {_MOST_LOSS:g} nats, got {loss.largest:g}"
-        if loss.largest == math.inf and _discloses(loss):
+        effort = Effort(tail=UNBOUNDED_TAIL, resolution=1e-3)
+        if loss.largest == math.inf and any(
+            side.delta(math.inf, Bound.OPTIMISTIC, effort) > 0.0 for side in (loss, loss.reversed)
+        ):
             return "finite losses, got one that is infinite with some probability"
     return None
 
@@ -96,7 +99,7 @@ def epsilon(round: Rounds, *, rounds: int = 1, delta: float) -> float:
         rounds: how many times, >= 0.
         delta: in (0, 1).
     """
-    return _epsilon(round, rounds, delta, published=False)
+    return _epsilon(round, rounds, delta)
 
 
 def delta(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
@@ -107,7 +110,7 @@ def delta(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
         rounds: how many times, >= 0.
         epsilon: nats, finite, >= 0.
     """
-    return _delta(round, rounds, epsilon, published=False)
+    return _delta(round, rounds, epsilon)
 
 
 def epsilon_as_published(round: Rounds, *, rounds: int = 1, delta: float) -> float:
@@ -118,7 +121,7 @@ def epsilon_as_published(round: Rounds, *, rounds: int = 1, delta: float) -> flo
         rounds: how many times, >= 0.
         delta: in (0, 1).
     """
-    return _epsilon(round, rounds, delta, published=True)
+    return _epsilon(round, rounds, delta, more=1.0)
 
 
 def delta_as_published(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
@@ -129,7 +132,7 @@ def delta_as_published(round: Rounds, *, rounds: int = 1, epsilon: float) -> flo
         rounds: how many times, >= 0.
         epsilon: nats, finite, >= 0.
     """
-    return _delta(round, rounds, epsilon, published=True)
+    return _delta(round, rounds, epsilon, more=1.0)
 
 
 def renyi_divergence(round: Round, *, order: float) -> Bracket:
@@ -164,46 +167,12 @@ def renyi_divergence(round: Round, *, order: float) -> Bracket:
     return Bracket(lower=lower, upper=upper, reduction=reduction.name)
 
 
-def _discloses(loss: PrivacyLoss) -> bool:
-    """Whether the loss is certainly infinite with some probability."""
-    effort = Effort(tail=UNBOUNDED_TAIL, resolution=1e-3)
-    return any(
-        side.delta(math.inf, Bound.OPTIMISTIC, effort) > 0.0 for side in (loss, loss.reversed)
-    )
-
-
-def _epsilon(round: Rounds, rounds: int, delta: float, *, published: bool) -> float:
-    delta = validate.open_unit(delta=delta)
-    require(name, valid(round, rounds=rounds))
-    parts = _parts(round, rounds)
-    sides = _sides(parts)
-    cut = max(cut for _, cut in sides)
-    if cut >= delta:
-        require(name, f"delta > {cut:.3g}, the probability of losses that are not followed")
-    found = max(best_epsilon(_composed(moments, published), delta - cut) for moments, cut in sides)
-    largest = math.fsum(count * loss.largest for loss, count in parts)
-    return min(found, largest * (1.0 + 1e-15))  # the sum is rounded
-
-
-def _delta(round: Rounds, rounds: int, epsilon: float, *, published: bool) -> float:
-    epsilon = validate.finite_nonnegative(epsilon=epsilon)
-    require(name, valid(round, rounds=rounds))
-    parts = _parts(round, rounds)
-    return max(
-        min(best_delta(_composed(moments, published), epsilon) + cut, 1.0)
-        for moments, cut in _sides(parts)
-    )
-
-
 def _parts(round: Rounds, rounds: int) -> list[tuple[PrivacyLoss, int]]:
     """The losses that are not 0, with their numbers of rounds."""
     rounds = validate.integer(minimum=0, maximum=_MOST_ROUNDS, rounds=rounds)
-    parts = []
-    for one, count in as_protocol(round, name="round"):
-        loss = one.reduced().loss
-        if count * rounds > 0 and loss.largest > 0.0:
-            parts.append((loss, count * rounds))
-    return parts
+    protocol = as_protocol(round, name="round")
+    losses = ((one.reduced().loss, count * rounds) for one, count in protocol)
+    return [(loss, count) for loss, count in losses if count > 0 and loss.largest > 0.0]
 
 
 def _sides(
@@ -213,21 +182,37 @@ def _sides(
     losses = [parts]
     if any(loss.reversed is not loss for loss, _ in parts):
         losses.append([(loss.reversed, count) for loss, count in parts])
-    sides = []
-    for side in losses:
-        moments = [(log_moments(loss, Bound.PESSIMISTIC), count) for loss, count in side]
-        sides.append((moments, math.fsum(count * m.infinite for m, count in moments)))
-    return sides
+    sides = [
+        [(log_moments(loss, Bound.PESSIMISTIC), count) for loss, count in side] for side in losses
+    ]
+    return [(side, math.fsum(count * m.infinite for m, count in side)) for side in sides]
 
 
-def _composed(moments: Sequence[tuple[LogMoments, int]], published: bool) -> LogMoment:
-    def log_moment(t: float) -> float:
-        if published:
-            # E_P[e^(lambda L)] in place of E_P[e^((lambda - 1) L)], lambda = 1 + t
-            t += 1.0
-        return math.fsum(count * m.kept(t) for m, count in moments)
+def _composed(moments: Sequence[tuple[LogMoments, int]], more: float) -> LogMoment:
+    """Log moments of all rounds; with 1 more, E_P[e^(lambda L)] for E_P[e^((lambda - 1) L)]."""
+    return lambda t: math.fsum(count * m.kept(t + more) for m, count in moments)
 
-    return log_moment
+
+def _epsilon(round: Rounds, rounds: int, delta: float, more: float = 0.0) -> float:
+    delta = validate.open_unit(delta=delta)
+    require(name, valid(round, rounds=rounds))
+    parts = _parts(round, rounds)
+    sides = _sides(parts)
+    cut = max(cut for _, cut in sides)
+    if cut >= delta:
+        require(name, f"delta > {cut:.3g}, the probability of losses that are not followed")
+    found = max(best_epsilon(_composed(moments, more), delta - cut) for moments, cut in sides)
+    largest = math.fsum(count * loss.largest for loss, count in parts)
+    return min(found, largest * (1.0 + 1e-15))  # the sum is rounded
+
+
+def _delta(round: Rounds, rounds: int, epsilon: float, more: float = 0.0) -> float:
+    epsilon = validate.finite_nonnegative(epsilon=epsilon)
+    require(name, valid(round, rounds=rounds))
+    sides = _sides(_parts(round, rounds))
+    return max(
+        min(best_delta(_composed(moments, more), epsilon) + cut, 1.0) for moments, cut in sides
+    )
 
 
 register(

@@ -17,6 +17,7 @@ or overflow for any T.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
@@ -161,14 +162,11 @@ def _together(delta1: float, rounds: int, composed: float) -> float:
 
 def _most_steps(eps1: float, delta1: float, rounds: int, delta: float) -> int:
     """The largest i whose delta is at most the given one, known to be true of i = 0."""
-    low, high = 0, rounds // 2 + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _together(delta1, rounds, _delta_of(middle, eps1, rounds)) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low
+
+    def above(steps: int) -> bool:
+        return _together(delta1, rounds, _delta_of(steps, eps1, rounds)) > delta
+
+    return bisect_left(range(1, rounds // 2 + 1), True, key=above)
 
 
 def _delta_of(steps: int, eps1: float, rounds: int) -> float:
@@ -179,10 +177,8 @@ def _delta_of(steps: int, eps1: float, rounds: int) -> float:
     q, p = ratio / (1.0 + ratio), 1.0 / (1.0 + ratio)
     # the law is log-concave with second differences of at most -4/T: below its mode, or below i,
     # terms fall at least like e^(-2 d^2/T), their factors grow at most like d
-    top = min(steps - 1, math.ceil(rounds * q))
-    low = max(top - math.ceil(math.sqrt(30.0 * rounds)) - 4, 0)
-    high = min(steps - 1, top + math.ceil(math.sqrt(30.0 * rounds)) + 4)
-    landed = np.arange(low, high + 1.0)
+    top, reach = min(steps - 1, math.ceil(rounds * q)), math.ceil(math.sqrt(30.0 * rounds)) + 4
+    landed = np.arange(max(top - reach, 0), min(steps - 1, top + reach) + 1.0)
     mass = np.exp(log_pmf(landed, float(rounds), q, p))
     with np.errstate(over="ignore"):  # e^-inf is 0
         kept = -np.expm1(-2.0 * (steps - landed) * eps1)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
-    from shuffle_accountant.certificates.certificate import Certificate as Certificate
-    from shuffle_accountant.certificates.making import certify as certify
-    from shuffle_accountant.certificates.verification import Verification as Verification
-    from shuffle_accountant.certificates.verification import verify as verify
+    from shuffle_accountant.certificates.certificate import Certificate
+    from shuffle_accountant.certificates.making import certify
+    from shuffle_accountant.certificates.verification import Verification, verify
 
 __all__ = ["Certificate", "Verification", "certify", "verify"]
 

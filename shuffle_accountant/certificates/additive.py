@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, zip_longest
 from typing import Self, TypeVar
@@ -32,6 +32,7 @@ _COMMON = 3
 # Place, in units, and mass.
 Atom = tuple[int, int]
 Law = TypeVar("Law", bound="GradedLaw")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,15 @@ class GradedLaw(ABC):
             found += [(start + i * width, mass) for i, mass in enumerate(masses) if mass]
         return found
 
+    def _lacking(self, points: Sequence[fmpq], unit: fmpq) -> list[fmpq]:
+        """``E(c - S')_+`` for the distribution's own S' at exact points c, times ``2**bits``."""
+        atoms = self.atoms()
+        places = [x for x, _ in atoms]
+        masses = [0, *accumulate(mass for _, mass in atoms)]
+        moments = [0, *accumulate(x * mass for x, mass in atoms)]
+        below = [bisect_right(places, int((c / unit).floor())) for c in points]
+        return [c * masses[i] - unit * moments[i] for c, i in zip(points, below, strict=True)]
+
     def plus(self, other: Self, effort: Effort) -> Self:
         """The sum of two independent variables.
 
@@ -147,7 +157,7 @@ class Rising(GradedLaw):
 
     @staticmethod
     def _cut(atoms: Sequence[Atom], allowed: int) -> tuple[list[Atom], int]:
-        low, below = _few(atoms, allowed)
+        low, below = few((mass for _, mass in atoms), allowed)
         # what is above counts for how far above it is, measured by what is typical
         allowed *= max(_mean(atoms) - atoms[low][0], 1)
         high, above, excess = len(atoms) - 1, 0, 0
@@ -171,14 +181,11 @@ class Rising(GradedLaw):
         Args:
             unit: of the places.
         """
-        xs, masses, moments = _sums(self.atoms())
-        scale = fmpq(1, 1 << self.bits)
-        found = []
-        for a in points:
-            i = bisect_right(xs, int((a / unit).floor()))
-            value = unit * (moments[-1] - moments[i] + self.cost) - a * (masses[-1] - masses[i])
-            found.append(arb(value * scale))
-        return found
+        masses, moments = self.total, sum(x * mass for x, mass in self.atoms())
+        return [
+            arb((lacking + unit * (moments + self.cost) - a * masses) / (1 << self.bits))
+            for a, lacking in zip(points, self._lacking(points, unit), strict=True)
+        ]
 
 
 class Falling(GradedLaw):
@@ -190,8 +197,8 @@ class Falling(GradedLaw):
 
     @staticmethod
     def _cut(atoms: Sequence[Atom], allowed: int) -> tuple[list[Atom], int]:
-        low, below = _few(atoms, allowed)
-        high, above = _few(atoms[low:][::-1], allowed)
+        low, below = few((mass for _, mass in atoms), allowed)
+        high, above = few((mass for _, mass in reversed(atoms[low:])), allowed)
         kept = list(atoms[low : len(atoms) - high])
         kept[-1] = (kept[-1][0], kept[-1][1] + above)
         return kept, below
@@ -207,13 +214,7 @@ class Falling(GradedLaw):
         Args:
             unit: of the places.
         """
-        xs, masses, moments = _sums(self.atoms())
-        scale = fmpq(1, 1 << self.bits)
-        found = []
-        for c in points:
-            i = bisect_right(xs, int((c / unit).floor()))
-            found.append(arb((c * masses[i] - unit * moments[i]) * scale))
-        return found
+        return [arb(lacking / (1 << self.bits)) for lacking in self._lacking(points, unit)]
 
 
 def graded(origin: int, spacing: int, half: int) -> Iterator[int]:
@@ -245,28 +246,26 @@ def spread(letters: Sequence[tuple[arb, arb]], unit: fmpq, effort: Effort) -> Fa
     return Falling.of(sorted(held.items()), 0, effort)
 
 
-def power(law: Law, count: int, effort: Effort) -> Law:
-    """The sum of ``count`` >= 1 independent variables of one distribution."""
-    result: Law | None = None
+def repeated(one: T, count: int, joined: Callable[[T, T], T], start: T | None = None) -> T:
+    """``count`` >= 1 copies of one, joined by doubling, and with what there is at the start."""
     while True:
         if count & 1:
-            result = law if result is None else result.plus(law, effort)
+            start = one if start is None else joined(start, one)
         count >>= 1
         if not count:
-            assert result is not None
-            return result
-        law = law.plus(law, effort)
+            assert start is not None
+            return start
+        one = joined(one, one)
+
+
+def power(law: Law, count: int, effort: Effort) -> Law:
+    """The sum of ``count`` >= 1 independent variables of one distribution."""
+    return repeated(law, count, lambda one, other: one.plus(other, effort))
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Moments of one summand >= 0, in units of a grid's places.
-
-    Attributes:
-        mean: of the summand.
-        variance: of the summand.
-        largest: value.
-    """
+    """Moments of one summand >= 0, in units of a grid's places."""
 
     mean: float
     variance: float
@@ -301,24 +300,16 @@ def _plus_work(levels: float, cells: int, bits: int) -> Work:
     return Work(each.units * levels, 4.0 * each.memory * levels)
 
 
-def _few(atoms: Sequence[Atom], allowed: int) -> tuple[int, int]:
+def few(masses: Iterable[int], allowed: int) -> tuple[int, int]:
     """Number of first masses, not all, whose sum is at most ``allowed``, and that sum."""
-    count, total = 0, 0
-    while count < len(atoms) - 1 and total + atoms[count][1] <= allowed:
-        count, total = count + 1, total + atoms[count][1]
-    return count, total
+    sums = list(accumulate(masses, initial=0))
+    count = min(bisect_right(sums, allowed) - 1, max(len(sums) - 2, 0))
+    return count, sums[count]
 
 
 def _mean(atoms: Sequence[Atom]) -> int:
     """Mean place of the atoms, rounded down; they need not have a total mass of 1."""
     return sum(x * mass for x, mass in atoms) // max(sum(mass for _, mass in atoms), 1)
-
-
-def _sums(atoms: Sequence[Atom]) -> tuple[list[int], list[int], list[int]]:
-    """The places, and cumulative masses and first moments of the first 0, 1, … of them."""
-    masses = [0, *accumulate(mass for _, mass in atoms)]
-    moments = [0, *accumulate(x * mass for x, mass in atoms)]
-    return [x for x, _ in atoms], masses, moments
 
 
 def _split(atoms: Sequence[Atom], origin: int, spacing: int, half: int) -> list[list[int]]:

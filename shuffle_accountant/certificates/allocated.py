@@ -18,12 +18,19 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import Protocol
 
 from flint import arb, ctx, fmpq
 
 from shuffle_accountant.certificates.additive import Falling, Rising, graded, power, power_work
-from shuffle_accountant.certificates.balls import Effort, at_least, ceiling, dyadic, lower, upper
+from shuffle_accountant.certificates.balls import (
+    Effort,
+    at_least,
+    ceiling,
+    dyadic,
+    lower,
+    scaled,
+    upper,
+)
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.work import BINOMIAL, ERFC, EXP, Work, price, spend
 
@@ -31,23 +38,77 @@ from shuffle_accountant.certificates.work import BINOMIAL, ERFC, EXP, Work, pric
 _FINEST = 2.0**-40
 # Ratio below which the search for the start of a grid ends.
 _SMALLEST = 2.0**-1000
-
 # Factor by which the distance from 1 grows in the searches for the ends of a grid.
 _STEP = 1.25
 
 
-class Excess(Protocol):
-    """``E(X - x)_+`` of one step's ratio X, as a function of x >= 0."""
+@dataclass(frozen=True, eq=False)
+class GaussianExcess:
+    """``E(X - x)_+``, x >= 0, of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: Black and Scholes.
+
+    The noise is σ.
+    """
+
+    noise: arb
 
     @property
     def units(self) -> float:
-        """Units of work of one value, times the price."""
+        """Units of work of one value, times the price: two error functions and a logarithm."""
+        return 2.0 * ERFC + EXP + 10.0
 
     def farthest(self, bits: int) -> float:
-        """No less than ``|log X|``, except with a chance of ``2**-bits``."""
+        """Bound of ``|log X|`` by the Gaussian tail, except with a chance of ``2**-bits``."""
+        ratio = float((1 / self.noise).mid())
+        return ratio * math.sqrt(2.0 * math.log(2.0) * bits) + 0.5 * ratio**2
 
     def __call__(self, x: arb) -> arb:
         """Expected excess of the ratio over x, ``E(X - x)_+``."""
+        root = arb(2).sqrt()
+        far = self.noise * x.log()
+        half = 1 / (2 * self.noise)
+        return (((far - half) / root).erfc() - x * ((far + half) / root).erfc()) / 2
+
+
+def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
+    """Products of ``passes`` ratios ``e^±ε`` of mean one each, with their probabilities."""
+    spend((BINOMIAL + 3.0 * EXP) * (passes + 1.0) * price(ctx.prec))
+    likely = 1 / (1 + (-epsilon).exp())
+    rare = 1 / (1 + epsilon.exp())
+    chances = (
+        arb.bin_uiui(passes, j) * rare**j * likely ** (passes - j) for j in range(passes + 1)
+    )
+    return [(((2 * j - passes) * epsilon).exp(), chance) for j, chance in enumerate(chances)]
+
+
+@dataclass(frozen=True, eq=False)
+class TwoValuedExcess:
+    """``E(X - x)_+``, x >= 0, of a product X of ratios, see `two_valued_ratios`."""
+
+    epsilon: arb
+    passes: int
+
+    @cached_property
+    def atoms(self) -> list[tuple[arb, arb]]:
+        """The products with their probabilities."""
+        return two_valued_ratios(self.epsilon, self.passes)
+
+    @property
+    def units(self) -> float:
+        """Units of work of one value, a sum over the products, times the price."""
+        return 5.0 * (self.passes + 1.0)
+
+    def farthest(self, bits: int) -> float:
+        """Bound of ``|log X|`` by Hoeffding's inequality, except with a chance of ``2**-bits``."""
+        epsilon, n = min(float(self.epsilon.mid()), 1e100), self.passes
+        beyond = epsilon * math.sqrt(2.0 * n * math.log(2.0) * bits)
+        return min(n * epsilon, n * epsilon * math.tanh(epsilon / 2.0) + beyond)
+
+    def __call__(self, x: arb) -> arb:
+        """Expected excess of the ratio over x, ``E(X - x)_+``."""
+        return sum((q * arb(0).max(value - x) for value, q in self.atoms), arb(0))
+
+
+Excess = GaussianExcess | TwoValuedExcess
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +146,11 @@ class AllocatedSteps:
         work = Work((forward + backward) * 30.0 * price(effort.precision))
         searched = 60.0 + 2.0 * far / math.log(_STEP)
         # logarithms of what the grid goes over and of what its first block resolves
+        resolved = replace(effort, further=math.ceil(far / math.log(2.0)))
+        near = min(far, math.log(self.released)), min(inside, -far)
         for asked, span, reach, fine in (
-            (forward, far, inside, replace(effort, further=math.ceil(far / math.log(2.0)))),
-            (
-                backward,
-                min(far, math.log(self.released)),
-                min(inside, -far),
-                effort.often(self.released),
-            ),
+            (forward, far, inside, resolved),
+            (backward, *near, effort.often(self.released)),
         ):
             if asked:
                 first = max((span + inside - reach) / math.log(2.0), 0.0) + 4.0
@@ -111,7 +169,7 @@ class AllocatedSteps:
             return [self.excess(self.steps * (alpha - 1) + 1) / self.steps for alpha in alphas]
         law, unit = _rising_sum(self, effort)
         offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
-        values = law.beyond([lower(a) for a in offsets], unit)
+        values = law.beyond(list(map(lower, offsets)), unit)
         return [
             arb(0) if a >= self.released * self.largest else value / self.steps
             for a, value in zip(offsets, values, strict=True)
@@ -168,8 +226,7 @@ class AllocatedSteps:
             reach: what the first block of the grid has to resolve.
             end: the last place is no less.
         """
-        exponent = math.frexp(reach / effort.cells)[1] - 1
-        unit = fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)
+        unit = scaled(1, math.frexp(reach / effort.cells)[1] - 1)
         width = float(arb(unit))
         last = math.ceil(end / width)
         found: list[int] = []
@@ -185,9 +242,7 @@ class AllocatedSteps:
 class ListedSteps:
     """The pair of an epoch of a few steps, each with a few ratios, by listing all their multisets.
 
-    Attributes:
-        letters: the mean of their ratios is the epoch's.
-        exchanged: the same in the other order.
+    The mean of the letters' ratios is the epoch's; in the other order they are exchanged.
     """
 
     letters: LettersAmongDecoys
@@ -210,12 +265,6 @@ class ListedSteps:
         return self.exchanged.divergences(alphas, effort)
 
 
-def _slopes(places: list[int], values: list[arb], unit: fmpq) -> list[arb]:
-    """Slopes of the chords."""
-    points = zip(places, values, strict=True)
-    return [(d - c) / ((b - a) * arb(unit)) for (a, c), (b, d) in pairwise(points)]
-
-
 @lru_cache(maxsize=4)
 def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
     """A law that bounds the sum of ratios for nondecreasing convex functions, and its unit."""
@@ -224,9 +273,9 @@ def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
     end = pair.end(2.0**-effort.cut)
     effort = replace(effort, further=math.ceil(math.log2(end)))
     places, values, unit = pair.chords(start, reach, end, effort)
-    slopes = [arb(-1), *_slopes(places, values, unit), arb(0)]
     excess = max(ceiling(values[-1] / unit, effort.fine_bits), 0)
-    law = Rising.of(_atoms(places, slopes, effort.fine_bits), excess, effort)
+    atoms = _atoms(places, values, unit, arb(-1), effort.fine_bits)
+    law = Rising.of(atoms, excess, effort)
     return power(law, pair.released, effort), unit
 
 
@@ -239,89 +288,23 @@ def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
     reach = min(start, max(1.0 - start, _FINEST))
     places, values, unit = pair.chords(start, reach, end, effort)
     first = (values[0] - 1) / (places[0] * arb(unit))
-    slopes = [first, *_slopes(places, values, unit), arb(0)]
     often = effort.often(pair.released)
     lost = max(ceiling(1 + first, often.fine_bits), 0)
-    law = Falling.of(_atoms(places, slopes, often.fine_bits), lost, often)
+    law = Falling.of(_atoms(places, values, unit, first, often.fine_bits), lost, often)
     return power(law, pair.released, often), unit
 
 
-def _atoms(places: list[int], slopes: list[arb], bits: int) -> list[tuple[int, int]]:
-    """Places with their masses, the changes of slope, rounded up to integers over ``2**bits``."""
-    masses = [max(ceiling(after - before, bits), 0) for before, after in pairwise(slopes)]
+def _atoms(
+    places: list[int], values: list[arb], unit: fmpq, first: arb, bits: int
+) -> list[tuple[int, int]]:
+    """Places with their masses, the changes of slope, rounded up to integers over ``2**bits``.
+
+    Args:
+        values: of the function whose chords have the slopes.
+        first: the slope before the first place; after the last one it is 0.
+    """
+    points = zip(places, values, strict=True)
+    chords = [(d - c) / ((b - a) * arb(unit)) for (a, c), (b, d) in pairwise(points)]
+    slopes = pairwise([first, *chords, arb(0)])
+    masses = [max(ceiling(after - before, bits), 0) for before, after in slopes]
     return list(zip(places, masses, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class GaussianExcess:
-    """Excess of ``X = exp(Z/σ - 1/(2σ²))``, Z standard normal: the formula of Black and Scholes.
-
-    Attributes:
-        noise: σ.
-    """
-
-    noise: arb
-
-    @property
-    def units(self) -> float:
-        """Units of work of two error functions and a logarithm."""
-        return 2.0 * ERFC + EXP + 10.0
-
-    def farthest(self, bits: int) -> float:
-        """Bound of ``|log X|`` by the Gaussian tail."""
-        ratio = float((1 / self.noise).mid())
-        return ratio * math.sqrt(2.0 * math.log(2.0) * bits) + 0.5 * ratio**2
-
-    def __call__(self, x: arb) -> arb:
-        """Expected excess of the ratio over x, ``E(X - x)_+``."""
-        root = arb(2).sqrt()
-        far = self.noise * x.log()
-        half = 1 / (2 * self.noise)
-        return (((far - half) / root).erfc() - x * ((far + half) / root).erfc()) / 2
-
-
-def two_valued_ratios(epsilon: arb, passes: int) -> list[tuple[arb, arb]]:
-    """Products of ratios ``e^ε`` or ``e^-ε`` of mean one each, with their probabilities."""
-    spend((BINOMIAL + 3.0 * EXP) * (passes + 1.0) * price(ctx.prec))
-    likely = 1 / (1 + (-epsilon).exp())
-    rare = 1 / (1 + epsilon.exp())
-    return [
-        (
-            ((2 * j - passes) * epsilon).exp(),
-            arb.bin_uiui(passes, j) * rare**j * likely ** (passes - j),
-        )
-        for j in range(passes + 1)
-    ]
-
-
-@dataclass(frozen=True, eq=False)
-class TwoValuedExcess:
-    """Excess of a product of ratios ``e^ε`` or ``e^-ε``, see `two_valued_ratios`.
-
-    Attributes:
-        epsilon: ε, nats.
-        passes: number of ratios.
-    """
-
-    epsilon: arb
-    passes: int
-
-    @cached_property
-    def atoms(self) -> list[tuple[arb, arb]]:
-        """The products with their probabilities."""
-        return two_valued_ratios(self.epsilon, self.passes)
-
-    @property
-    def units(self) -> float:
-        """Units of work of a sum over the products."""
-        return 5.0 * (self.passes + 1.0)
-
-    def farthest(self, bits: int) -> float:
-        """Bound of ``|log X|`` by Hoeffding's inequality."""
-        epsilon, n = min(float(self.epsilon.mid()), 1e100), self.passes
-        beyond = epsilon * math.sqrt(2.0 * n * math.log(2.0) * bits)
-        return min(n * epsilon, n * epsilon * math.tanh(epsilon / 2.0) + beyond)
-
-    def __call__(self, x: arb) -> arb:
-        """Expected excess of the ratio over x, ``E(X - x)_+``."""
-        return sum((q * arb(0).max(value - x) for value, q in self.atoms), arb(0))

@@ -66,6 +66,11 @@ def dyadic(integer: int, bits: int) -> arb:
     return arb((integer, -bits))
 
 
+def scaled(integer: int, exponent: int) -> fmpq:
+    """``integer * 2**exponent``."""
+    return fmpq(integer << exponent) if exponent >= 0 else fmpq(integer, 1 << -exponent)
+
+
 def ceiling(value: arb, bits: int) -> int:
     """The smallest integer that is certainly at least ``value * 2**bits``.
 
@@ -82,8 +87,7 @@ def ceiling(value: arb, bits: int) -> int:
 def lower(value: arb) -> fmpq:
     """The lower end of a ball, exactly."""
     mantissa, exponent = value.lower().man_exp()
-    man, exp = int(mantissa), int(exponent)
-    return fmpq(man << exp) if exp >= 0 else fmpq(man, 1 << -exp)
+    return scaled(int(mantissa), int(exponent))
 
 
 def upper(value: arb) -> fmpq:

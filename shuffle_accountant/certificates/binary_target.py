@@ -38,14 +38,7 @@ from shuffle_accountant.certificates.work import (
 
 @dataclass(frozen=True)
 class BinaryTarget:
-    """The pair; its numbers are balls.
-
-    Attributes:
-        u: probability of the message that the dataset X makes likely.
-        v: the other one, ``1 - u``.
-        rate: probability that a decoy is not blank, in [0, 1].
-        decoys: their number N.
-    """
+    """The pair; u is the probability of the message that the dataset X makes likely."""
 
     u: arb
     v: arb
@@ -85,13 +78,7 @@ class BinaryTarget:
             # where there is anything to gain, theta is below one
             most = (1 << 256) - 1
             low, high = min(-ceiling(-theta, 256), most), min(ceiling(theta, 256), most)
-        total = self._added(first, weights, low, high, largest, lost)
-        return total + rest * largest
-
-    def _added(
-        self, first: int, weights: list[arb], low: int, high: int, largest: arb, lost: arb
-    ) -> arb:
-        """The sum over the counts that are followed, from the first on."""
+        # the sum over the counts that are followed, from the first on
         c, place = first, _place(first, low, high)
         at = arb.bin_uiui(c, place) * arb(2) ** -c  # P[Bin(c, 1/2) = place]
         tail = _tail(c, place, at)
@@ -108,7 +95,7 @@ class BinaryTarget:
                 tail -= at
                 at = at * (c - place) / (place + 1)
                 place += 1
-        return total
+        return total + rest * largest
 
     def _counts(self, cut: int) -> tuple[int, list[arb], arb]:
         """Probabilities of consecutive numbers of messages that are not blank, and the rest's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,15 +34,7 @@ class Certificate:
     @property
     def content(self) -> Any:
         """The content of the JSON."""
-        try:
-            return json.loads(
-                self.text,
-                object_pairs_hook=json_object,
-                parse_constant=_no_constant,
-                parse_float=_finite,
-            )
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"certificate must be JSON: {' '.join(str(error).split())}") from None
+        return json_content("certificate", self.text, _finite)
 
     @property
     def epsilon(self) -> float:
@@ -81,8 +74,18 @@ def digest_of(content: dict[str, Any]) -> str:
     return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+def json_content(name: str, text: str, parse_float: Callable[[str], float] = float) -> Any:
+    """What a text of JSON holds, which the messages of errors call ``name``."""
+
+    def refuse(constant: str) -> float:
+        raise ValueError(f"{constant} is no number of JSON")
+
+    try:
+        return json.loads(
+            text, object_pairs_hook=json_object, parse_constant=refuse, parse_float=parse_float
+        )
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} must be JSON: {' '.join(str(error).split())}") from None
 
 
 def _finite(text: str) -> float:

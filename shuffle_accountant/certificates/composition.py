@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from flint import arb, ctx, fmpz_poly
 
+from shuffle_accountant.certificates.additive import few, repeated
 from shuffle_accountant.certificates.balls import Effort, at_least, dyadic, exact
 from shuffle_accountant.certificates.work import EXP, Work, deviations, price, product_work, spend
 
@@ -21,13 +22,7 @@ _SPARE = 8
 
 @dataclass(frozen=True)
 class LossTable:
-    """Losses, their P-masses, and the P-mass at loss +inf; what is missing is infinite too.
-
-    Attributes:
-        losses: nats, ascending.
-        masses: of the losses.
-        infinite: at +inf.
-    """
+    """Ascending losses (nats), their P-masses, and that at +inf; what is missing is there too."""
 
     losses: Sequence[float]
     masses: Sequence[float]
@@ -44,7 +39,7 @@ class LossTable:
         missing = at_least(0, 1 - sum(masses, exact(self.infinite)))
         total = exact(self.infinite) + missing
         weighted, i = arb(0), len(masses) - 1
-        found: list[arb] = []
+        found = []
         for alpha in reversed(alphas):
             level = alpha.log()
             while i >= 0 and exact(self.losses[i]) > level:
@@ -66,9 +61,7 @@ class GridLaw:
 
     Attributes:
         first: place of the first mass, in spacings.
-        masses: integers over ``2**bits``, >= 0.
-        infinite: the mass at loss +inf.
-        bits: of all integers.
+        masses: integers over ``2**bits``, >= 0, as is ``infinite``, the mass at loss +inf.
     """
 
     first: int
@@ -109,14 +102,9 @@ class GridLaw:
         masses = [(int(c) + up) >> self.bits for c in product.coeffs()]
         infinite = (self.infinite * other.total + other.infinite * self.total + up) >> self.bits
         allowed = 1 << max(self.bits - cut, 0)
-        low, below = 0, 0
-        while low < len(masses) - 1 and below + masses[low] <= allowed:
-            below, low = below + masses[low], low + 1
-        high, above = len(masses), 0
-        while high > low + 1 and above + masses[high - 1] <= allowed:
-            high -= 1
-            above += masses[high]
-        kept = masses[low:high]
+        low, below = few(masses, allowed)
+        high, above = few(reversed(masses[low:]), allowed)
+        kept = masses[low : len(masses) - high]
         if kept:
             kept[0] += below
         return GridLaw(self.first + other.first + low, kept, infinite + above, self.bits)
@@ -135,15 +123,8 @@ class GridLaw:
 def composed(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> GridLaw:
     """The composition of distributions, each as often as it is counted, from above."""
     result = GridLaw(0, (1 << effort.bits,), 0, effort.bits)
-    cut = effort.cut + _SPARE
     for law, count in parts:
-        base = law
-        while count:
-            if count & 1:
-                result = result.times(base, cut)
-            count >>= 1
-            if count:
-                base = base.times(base, cut)
+        result = repeated(law, count, lambda a, b: a.times(b, effort.cut + _SPARE), result)
     return result
 
 
@@ -155,13 +136,6 @@ class _Sum:
     variance: float = 0.0
     largest: float = 0.0
 
-    def plus(self, other: _Sum) -> _Sum:
-        return _Sum(
-            self.places + other.places - 1.0,
-            self.variance + other.variance,
-            max(self.largest, other.largest),
-        )
-
     def length(self, cut: int) -> float:
         """Upper bound on the number of places that are left after cutting."""
         return min(self.places, 2.0 * deviations(self.variance, self.largest, cut) + 2.0)
@@ -171,14 +145,17 @@ def composed_work(parts: Iterable[tuple[GridLaw, int]], effort: Effort) -> Work:
     """Work and memory of `composed` and of `GridLaw.delta` of its result, estimated beforehand."""
     cut = effort.cut + _SPARE
     result, work = _Sum(), Work()
+
+    def plus(one: _Sum, other: _Sum) -> _Sum:
+        nonlocal work
+        work += product_work(one.length(cut), other.length(cut), effort.bits)
+        return _Sum(
+            one.places + other.places - 1.0,
+            one.variance + other.variance,
+            max(one.largest, other.largest),
+        )
+
     for law, count in parts:
-        base = _Sum(len(law.masses), law.variance, len(law.masses))
-        while count:
-            if count & 1:
-                work += product_work(result.length(cut), base.length(cut), effort.bits)
-                result = result.plus(base)
-            count >>= 1
-            if count:
-                work += product_work(base.length(cut), base.length(cut), effort.bits)
-                base = base.plus(base)
+        one = _Sum(len(law.masses), law.variance, len(law.masses))
+        result = repeated(one, count, plus, result)
     return work + Work(2.0 * EXP * price(effort.precision) * result.length(cut))

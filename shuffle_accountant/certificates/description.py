@@ -29,24 +29,26 @@ from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import LossTable
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
 from shuffle_accountant.certificates.profiles import (
+    Largest,
+    Mirrored,
     MixedTarget,
-    OrderedProfile,
     OrderedTarget,
     Profile,
-    SymmetricProfile,
-    TableProfile,
+    Tabulated,
     Target,
 )
-from shuffle_accountant.certificates.thresholds import Exchanged, Thresholded
+from shuffle_accountant.certificates.thresholds import Thresholded
 from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 
-REPLACE_ONE, ZERO_OUT, ADD_REMOVE = "replace-one", "zero-out", "add-remove"
+REPLACE_ONE = "replace-one"
 # Most entries of a channel.
 _MOST_ENTRIES = 4096
 # Units of work, and bytes, of a message of a pair of a channel's inputs.
 _EACH_LETTER, _BYTES_PER_LETTER = 40.0, 500.0
 # With less noise ratios are up to e^300 and more, and sums of them take minutes.
 _LEAST_NOISE = 0.1
+# Kinds whose messages say yes or no to each category.
+_BITS = ("hadamard-response", "rappor", "local-hashing", "subset-selection")
 # Most outcomes of an epoch of pure steps that are listed.
 _MOST_LISTED = 1 << 16
 
@@ -59,19 +61,15 @@ class UnsupportedError(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """A dominating pair of a protocol's rounds.
+    """A dominating pair of a protocol's rounds, composed ``count`` times.
 
-    Attributes:
-        theorem: where it comes from.
-        adjacency: what the datasets may differ in.
-        count: how often it is composed.
-        profile: its exact profile.
+    Its exact profile is given in each order of the datasets; of a symmetric pair, in one.
     """
 
     theorem: str
     adjacency: str
     count: int
-    profile: Profile
+    orders: tuple[Profile, ...]
 
 
 def parts_of(protocol: State) -> list[Part]:
@@ -81,9 +79,9 @@ def parts_of(protocol: State) -> list[Part]:
         UnsupportedError: two fields that contradict each other, or a round that is not covered.
     """
     parts = [
-        Part(part.theorem, part.adjacency, part.count * entry["count"], part.profile)
+        replace(part, count=part.count * entry["count"])
         for entry in protocol["rounds"]
-        for part in _round(entry["round"])
+        for part in _PARTS.get(entry["round"].get("kind"), _shuffle)(entry["round"])
     ]
     kinds = {part.adjacency for part in parts}
     if len(kinds) > 1 or protocol["adjacency"] != next(iter(kinds), None):
@@ -106,21 +104,7 @@ def reading_work(protocol: State) -> Work:
     return work
 
 
-def adjacency_of(parts: list[Part]) -> str | None:
-    """The adjacency of all parts; None if there are none."""
-    return parts[0].adjacency if parts else None
-
-
-def _round(state: State) -> list[Part]:
-    kind = state.get("kind")
-    if kind == "pld":
-        return [_table_round(state)]
-    if kind == "sample-and-threshold":
-        return _thresholds(state)
-    return _allocation(state) if kind == "allocation" else [_shuffle(state)]
-
-
-def _shuffle(state: State) -> Part:
+def _shuffle(state: State) -> list[Part]:
     users, population, randomizer = state["users"], state["population"], state["randomizer"]
     population = users if population is None else population
     if population < users:
@@ -146,23 +130,16 @@ def _shuffle(state: State) -> Part:
         name = f"{name}, blocks"
     if population > users:
         name = f"{name}, subsampled"
-    profile = SymmetricProfile(
-        targets=target,
-        active=active,
-        fraction=arb(users) / population,
-    )
-    return Part(name, REPLACE_ONE, several, profile)
+    return [Part(name, REPLACE_ONE, several, (Largest(target, active, arb(users) / population),))]
 
 
 def _exposed(hidden: Sequence[Target], alone: Sequence[Target], leak: State) -> list[Target]:
     """Targets whose message is recognised with a probability, as those of decoys may be."""
     chance = exact(leak["exposure"])
     rest = at_least(0, 1 - chance)
-    found: list[Target] = []
-    for one, recognised in zip(hidden, alone, strict=True):
-        kept = _thinned(one, rest) if leak["everyone"] else one
-        found.append(MixedTarget(((rest, kept), (chance, recognised))))
-    return found
+    kept = [_thinned(one, rest) for one in hidden] if leak["everyone"] else hidden
+    pairs = zip(kept, alone, strict=True)
+    return [MixedTarget(((rest, one), (chance, recognised))) for one, recognised in pairs]
 
 
 def _thinned(target: Target, share: arb) -> Target:
@@ -180,12 +157,10 @@ def _thinned(target: Target, share: arb) -> Target:
 def _thresholds(state: State) -> list[Part]:
     """One value's count; for another value of the target's, that one's the other way round too."""
     target = Thresholded(Fraction(state["probability"]), state["threshold"])
+    orders = Mirrored(target), Mirrored(target, exchanged=True)
     adjacency = state["adjacency"]
-    parts = [Part("sample and threshold", adjacency, 1, OrderedProfile(target))]
-    if adjacency == REPLACE_ONE:
-        other = OrderedProfile(Exchanged(target))
-        parts.append(Part("sample and threshold", adjacency, 1, other))
-    return parts
+    both = (orders, orders[::-1]) if adjacency == REPLACE_ONE else (orders,)
+    return [Part("sample and threshold", adjacency, 1, one) for one in both]
 
 
 def _check_together(randomizer: State) -> None:
@@ -221,13 +196,10 @@ def _target(
         return _clones(exact(randomizer["eps0"]), users, False)
     if reduction not in ("auto", "blanket"):
         raise UnsupportedError(f"no certificate for {kind} with reduction {reduction!r}")
-    if kind == "randomized-response":
-        return "blanket", [_response(randomizer, users)], arb(1)
-    if kind == "discrete":
-        return "blanket", _channel(randomizer, users), arb(1)
-    if kind in _BITS:
-        return "blanket", [_BITS[kind](randomizer, users)], arb(1)
-    raise UnsupportedError(f"no certificate for a randomizer of kind {kind!r:.60}")
+    if kind == "general":
+        raise UnsupportedError(f"no certificate for a randomizer of kind {kind!r:.60}")
+    make = {"randomized-response": _response, "discrete": _channel}.get(kind, _bits)
+    return "blanket", make(randomizer, users), arb(1)
 
 
 def _clones(eps0: arb, users: int, interactive: bool) -> tuple[str, list[Target], arb]:
@@ -256,25 +228,22 @@ def _strong(state: State, users: int, variant: Any) -> tuple[str, list[Target], 
     return f"strong, {variant}", [target], active
 
 
-def _response(state: State, users: int) -> Target:
+def _response(state: State, users: int) -> list[Target]:
     k, gamma = _gamma(state)
     lie = gamma / k
     keep = 1 - gamma + lie
     if k == 2:
-        return BinaryTarget(keep, lie, gamma, users - 1)
+        return [BinaryTarget(keep, lie, gamma, users - 1)]
     other, zero = lie * (k - 2), arb(0)
     blank = at_least(0, 1 - gamma)
     letters = ((keep, lie, lie), (lie, keep, lie), (other, other, other), (zero, zero, blank))
-    return LettersAmongDecoys(letters, users)
+    return [LettersAmongDecoys(letters, users)]
 
 
 def _channel(state: State, users: int) -> list[Target]:
     """Every ordered pair of inputs, among draws from the columns' minima."""
-    laws = []
-    for row in state["channel"]:
-        given = [Fraction(entry) for entry in row]
-        total = sum(given, Fraction(0))
-        laws.append([entry / total for entry in given])
+    given = [[Fraction(entry) for entry in row] for row in state["channel"]]
+    laws = [[x / total for x in row] for row, total in zip(given, map(sum, given), strict=True)]
     blanket = [min(column) for column in zip(*laws, strict=True)]
     rest = 1 - sum(blanket, Fraction(0))
     # places in the list of all numbers are compared faster than these
@@ -297,74 +266,40 @@ def _channel(state: State, users: int) -> list[Target]:
     ]
 
 
-def _bits(
-    patterns: tuple[arb, arb, arb, arb], unanimous: arb, high: arb, low: arb, users: int
-) -> Target:
-    """Messages that say yes or no to each category, by what they say to two of them.
-
-    Args:
-        patterns: chances of yes-yes, yes-no, no-yes, no-no under the distribution that no input
-            shapes; of the first without messages that say yes to all.
-        unanimous: the chance of these, which tell as little as no to both.
-        high: what a yes to one's own category multiplies the chance by.
-        low: the same of a no.
-    """
-    rows = [(high, high), (high, low), (low, high)]
-    pairs = zip(patterns[:3], rows, strict=True)
-    letters = [(chance * a, chance * b, chance * low) for chance, (a, b) in pairs]
+def _bits(state: State, users: int) -> list[Target]:
+    """Messages that say yes or no to each category, by what they say to two of them."""
+    k, eps0, unanimous = state["categories"], exact(state["eps0"]), arb(0)
+    # under the distribution that no input shapes: chances of yes-yes, yes-no, no-yes, no-no, of the
+    # first without messages that say yes to all; these, unanimous, tell as little as no to both.
+    # A yes to one's own category multiplies the chance by the number high, a no by low
+    if state["kind"] == "hadamard-response":
+        quarter, unanimous = arb(1) / 4, arb(1) / (1 << k.bit_length())
+        patterns = (at_least(0, quarter - unanimous), quarter, quarter, quarter)
+        high, low = 2 / (1 + (-eps0).exp()), 2 / (1 + eps0.exp())
+    elif state["kind"] == "subset-selection":
+        size, places = state["size"], arb(k) * (k - 1)
+        mixed, neither = arb(size * (k - size)) / places, arb((k - size) * (k - size - 1)) / places
+        patterns = (arb(size * (size - 1)) / places, mixed, mixed, neither)
+        low = k / (size * eps0.exp() + (k - size))
+        high = low * eps0.exp()
+    else:
+        if state["kind"] == "rappor":
+            high = (eps0 / 2).exp()
+            yes, low = 1 / (1 + high), 1 / high
+        else:
+            buckets = state["buckets"]
+            yes, low = arb(1) / buckets, buckets / (eps0.exp() + (buckets - 1))
+            high = low * eps0.exp()
+        no, unanimous = 1 - yes, yes**k
+        both = at_least(0, yes**2 - unanimous) if k > 2 else arb(0)
+        patterns = (both, yes * no, no * yes, no**2)
+    rows = zip(patterns[:3], [(high, high), (high, low), (low, high)], strict=True)
+    letters = [(chance * a, chance * b, chance * low) for chance, (a, b) in rows]
     same = patterns[3] * low + unanimous * high
     letters.append((same, same, same))
     blank = at_least(0, 1 - sum((q for _, _, q in letters), arb(0)))
     kept = [(a, b, q) for a, b, q in letters if a.upper() > 0]
-    return LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)
-
-
-def _independent(rate: arb, k: int) -> tuple[tuple[arb, arb, arb, arb], arb]:
-    """Chances of patterns of independent answers, yes with the rate."""
-    no, unanimous = 1 - rate, rate**k
-    both = at_least(0, rate**2 - unanimous) if k > 2 else arb(0)
-    return (both, rate * no, no * rate, no**2), unanimous
-
-
-def _hadamard(state: State, users: int) -> Target:
-    k, eps0 = state["categories"], exact(state["eps0"])
-    columns = 1 << k.bit_length()
-    quarter = arb(1) / 4
-    patterns = (at_least(0, quarter - arb(1) / columns), quarter, quarter, quarter)
-    high, low = 2 / (1 + (-eps0).exp()), 2 / (1 + eps0.exp())
-    return _bits(patterns, arb(1) / columns, high, low, users)
-
-
-def _rappor(state: State, users: int) -> Target:
-    k, eps0 = state["categories"], exact(state["eps0"])
-    odds = (eps0 / 2).exp()
-    patterns, unanimous = _independent(1 / (1 + odds), k)
-    return _bits(patterns, unanimous, odds, 1 / odds, users)
-
-
-def _local_hashing(state: State, users: int) -> Target:
-    k, eps0, buckets = state["categories"], exact(state["eps0"]), state["buckets"]
-    patterns, unanimous = _independent(arb(1) / buckets, k)
-    low = buckets / (eps0.exp() + (buckets - 1))
-    return _bits(patterns, unanimous, low * eps0.exp(), low, users)
-
-
-def _subset_selection(state: State, users: int) -> Target:
-    k, eps0, size = state["categories"], exact(state["eps0"]), state["size"]
-    places = arb(k) * (k - 1)
-    mixed = arb(size * (k - size)) / places
-    patterns = (arb(size * (size - 1)) / places, mixed, mixed, arb((k - size) * (k - size - 1)))
-    patterns = (*patterns[:3], patterns[3] / places)
-    low = k / (size * eps0.exp() + (k - size))
-    return _bits(patterns, arb(0), low * eps0.exp(), low, users)
-
-
-_BITS: dict[str, Callable[[State, int], Target]] = {
-    "hadamard-response": _hadamard,
-    "rappor": _rappor,
-    "local-hashing": _local_hashing,
-    "subset-selection": _subset_selection,
-}
+    return [LettersAmongDecoys((*kept, (arb(0), arb(0), blank)), users)]
 
 
 def _allocation(state: State) -> list[Part]:
@@ -378,7 +313,8 @@ def _allocation(state: State) -> list[Part]:
     target = _steps(state["mechanism"], passes, released)
 
     def part(name: str, t: int, s: int, count: int) -> Part:
-        return Part(name, ZERO_OUT, count, OrderedProfile(target(t, s)))
+        pair = target(t, s)
+        return Part(name, "zero-out", count, (Mirrored(pair), Mirrored(pair, exchanged=True)))
 
     if selected == 1:
         return [part("allocation", steps, released, 1)]
@@ -412,30 +348,24 @@ def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int],
         # a binomial coefficient of two large numbers is large, and takes long
         few = min(s, passes) < _MOST_LISTED.bit_length()
         if pure and few and math.comb(s + passes, passes) <= _MOST_LISTED:
-            return _listed_steps(two_valued_ratios(epsilon, passes), t, s)
+            # the pair of s of t steps: their ratio is a mean of s ratios ``1 - s/t + X s/t``
+            part = arb(s) / t
+            mean = [(q * (1 - part + x * part), q) for x, q in two_valued_ratios(epsilon, passes)]
+            listed = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)
+            return ListedSteps(listed, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s))
         return AllocatedSteps(excess, deviation, t, s, *ends)
 
     return target
 
 
-def _listed_steps(ratios: list[tuple[arb, arb]], t: int, s: int) -> OrderedTarget:
-    """The pair of s of t steps, listed: their ratio is a mean of s ratios ``1 - s/t + X s/t``."""
-    part = arb(s) / t
-    mean = [(q * (1 - part + x * part), q) for x, q in ratios]
-    forward = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)
-    return ListedSteps(forward, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s))
-
-
-def _table_round(state: State) -> Part:
+def _tables(state: State) -> list[Part]:
     # optimistic tables are part of the round, not of the claim
-    tables = {
-        name: None if state[name] is None else _table(name, state[name])
-        for name in ("remove", "add", "optimistic_remove", "optimistic_add")
-    }
-    remove, add = tables["remove"], tables["add"]
-    assert remove is not None
-    profile = TableProfile(remove, remove if add is None else add, same=add is None)
-    return Part("pld", state["adjacency"], 1, profile)
+    names = ("remove", "add", "optimistic_remove", "optimistic_add")
+    tables = {name: _table(name, state[name]) for name in names if state[name] is not None}
+    remove, add = tables["remove"], tables.get("add")
+    pairs = [(remove, remove)] if add is None else [(remove, add), (add, remove)]
+    orders = tuple(Tabulated(own, other) for own, other in pairs)
+    return [Part("pld", state["adjacency"], 1, orders)]
 
 
 def _table(name: str, state: State) -> LossTable:
@@ -445,3 +375,6 @@ def _table(name: str, state: State) -> LossTable:
     if any(a >= b for a, b in pairwise(losses)):
         raise UnsupportedError(f"losses of {name} must ascend")
     return LossTable(losses, masses, state["infinity_mass"])
+
+
+_PARTS = {"pld": _tables, "sample-and-threshold": _thresholds, "allocation": _allocation}

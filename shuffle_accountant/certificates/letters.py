@@ -35,6 +35,7 @@ from shuffle_accountant.certificates.balls import (
     between_zero_and,
     ceiling,
     dyadic,
+    scaled,
     upper,
 )
 from shuffle_accountant.certificates.work import Work, ball_bytes, deviations, price, spend
@@ -47,8 +48,8 @@ _MOST, _ABOUT = 1 << 17, 4.0
 _EACH_COUNT, _EACH_MULTISET = 6.0, 30.0
 # p0, p1 and q of a message.
 Letter = tuple[arb, arb, arb]
-
-
+# P's share, as an integer, and the masses of a multiset under P and under Q.
+Listed = tuple[int, tuple[arb, arb]]
 # Grid units in a standard deviation of one summand, or in the largest gain if that is smaller.
 _UNITS = 64.0
 # Least grid unit, as a share of the largest value of a summand.
@@ -96,11 +97,9 @@ class ListedMultisets:
 
     @classmethod
     def of(cls, letters: Sequence[Letter], users: int, cut: int) -> Self | None:
-        """Multisets of ``users`` messages, likelier than the cut; None if these are too many.
+        """Multisets of ``users`` messages, likelier than ``2**-cut``; None if they are too many.
 
-        Args:
-            letters: all that decoys send, each with q > 0, or with p0 = p1 = 0.
-            cut: multisets less likely than ``2**-cut`` are not listed.
+        Of the letters each has q > 0, or p0 = p1 = 0.
 
         Raises:
             UndecidedError: balls are too wide for a share.
@@ -149,9 +148,7 @@ def _share(p: arb, q: arb) -> int:
     return found
 
 
-def _multisets(
-    letters: Sequence[Letter], users: int, cut: int
-) -> Iterator[tuple[int, tuple[arb, arb]]]:
+def _multisets(letters: Sequence[Letter], users: int, cut: int) -> Iterator[Listed]:
     """P's share and the masses of each multiset that P or Q may send, but for unlikely ones."""
     rare_first = sorted(letters, key=lambda letter: float(letter[2].mid()))
     ratios = [(p0 / q, p1 / q) if q > 0 else (p0, p1) for p0, p1, q in rare_first]
@@ -162,9 +159,7 @@ def _multisets(
     following = [_powers(q, users) for q in later[1:]]
     last, least = len(letters) - 1, arb(2) ** -cut / users
 
-    def followed(
-        i: int, left: int, chance: arb, p: arb, q: arb
-    ) -> Iterator[tuple[int, tuple[arb, arb]]]:
+    def followed(i: int, left: int, chance: arb, p: arb, q: arb) -> Iterator[Listed]:
         first, second = ratios[i]
         tried = left + 1 if i < last else 1
         spend((_EACH_COUNT * tried + _EACH_MULTISET * (i == last)) * price(ctx.prec))
@@ -190,14 +185,12 @@ def _powers(q: arb, most: int) -> list[arb]:
 
 @dataclass(frozen=True, eq=False)
 class LettersAmongDecoys:
-    """The pair of one target; its numbers are balls.
+    """The pair of one target among ``users`` messages, by balls ``(p0, p1, q)`` of every letter.
 
-    Attributes:
-        letters: ``(p0, p1, q)`` of every message; a blank has p0 = p1 = 0.
-        users: number n of messages.
+    A blank has p0 = p1 = 0.
     """
 
-    letters: tuple[tuple[arb, arb, arb], ...]
+    letters: tuple[Letter, ...]
     users: int
 
     def definite(self, effort: Effort) -> bool:
@@ -205,15 +198,11 @@ class LettersAmongDecoys:
         return _listed(self, effort.cut + _SPARE) is not None
 
     @cached_property
-    def sent(self) -> list[tuple[arb, arb, arb]]:
+    def sent(self) -> list[Letter]:
         """The messages that decoys may send."""
-        nothing = arb(0)
+        possible = (letter for letter in self.letters if letter[2].upper() > 0)
         # a chance that rounds to nothing is that of a blank
-        return [
-            letter if letter[2] > 0 else (nothing, nothing, letter[2])
-            for letter in self.letters
-            if letter[2].upper() > 0
-        ]
+        return [one if one[2] > 0 else (arb(0), arb(0), one[2]) for one in possible]
 
     def work(self, count: int, effort: Effort) -> Work:
         """Work and memory of `divergences`, given the number of α."""
@@ -243,12 +232,10 @@ class LettersAmongDecoys:
 
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Balls of ``H(α)`` at each α, or upper bounds if these are not definite."""
-        return [self._seen(alpha) + self._hidden(alpha, effort) for alpha in alphas]
-
-    def _seen(self, alpha: arb) -> arb:
-        """The part of ``H(α)`` of messages that no decoy sends."""
-        never = (at_least(0, p0 - alpha * p1) for p0, p1, q in self.letters if not q > 0)
-        return sum(never, arb(0))
+        # messages that no decoy sends are seen
+        never = [(p0, p1) for p0, p1, q in self.letters if not q > 0]
+        seen = [sum((at_least(0, p0 - a * p1) for p0, p1 in never), arb(0)) for a in alphas]
+        return [value + self._hidden(a, effort) for a, value in zip(alphas, seen, strict=True)]
 
     def _hidden(self, alpha: arb, effort: Effort) -> arb:
         """The part of ``H(α)`` of messages that decoys send: a ball, or an upper bound."""
@@ -281,5 +268,4 @@ def _unit(values: Sequence[tuple[float, float]], gain: float) -> fmpq:
     deviation = math.sqrt(math.fsum((x - mean) ** 2 * q for x, q in values))
     largest = max(abs(x) for x, _ in values)
     wanted = max(min(deviation, gain) / _UNITS, largest * _FINEST)
-    exponent = math.frexp(wanted)[1] - 1
-    return fmpq(1 << exponent) if exponent >= 0 else fmpq(1, 1 << -exponent)
+    return scaled(1, math.frexp(wanted)[1] - 1)

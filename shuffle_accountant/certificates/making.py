@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from itertools import pairwise
-from typing import Any
 
 from flint import arb
 
@@ -25,9 +24,9 @@ from shuffle_accountant.certificates.balls import (
 )
 from shuffle_accountant.certificates.certificate import Certificate
 from shuffle_accountant.certificates.composition import GridLaw, composed
-from shuffle_accountant.certificates.description import Part, adjacency_of, parts_of
+from shuffle_accountant.certificates.description import Part, parts_of
 from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, check
-from shuffle_accountant.certificates.verification import Grid
+from shuffle_accountant.certificates.verification import ORDERS, Grid, each_order
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.randomizers.base import FiniteRandomizer
@@ -51,14 +50,6 @@ _REFINEMENTS = (2.0, 4.0)
 _ATTEMPTS = ((1.0, 0), (1.0, 3), (4.0, 0), (16.0, 3))
 # Bounds on a grid of their own are convex but for this much: relative, and in units of what is cut.
 _UNEVEN = ((2.0**-40, 0), (1e-5, 1), (1e-4, 16), (1e-3, 128), (1e-2, 1024))
-
-
-@dataclass(frozen=True)
-class _Witness:
-    """The distributions of one part by their order."""
-
-    part: Part
-    laws: dict[str, GridLaw]
 
 
 class _TooFarError(ValueError):
@@ -163,42 +154,31 @@ def _certificate(
     )
     with working_precision(grid.effort(0).precision):
         parts = parts_of(state)
-        witnesses = [_witness(part, grid) for part in parts]
-        claim = _claim(witnesses, grid, query)
+        laws = [_laws(part, grid) for part in parts]
         return Certificate.from_content(
             {
                 "schema": VERSION,
                 "protocol": state,
-                "adjacency": adjacency_of(parts),
-                "claim": claim,
-                "grid": {
-                    "numerator": grid.numerator,
-                    "exponent": grid.exponent,
-                    "bits": grid.bits,
-                    "cells": grid.cells,
-                },
-                "witnesses": [_written(witness) for witness in witnesses],
+                "adjacency": state["adjacency"],
+                "claim": _claim(parts, laws, grid, query),
+                "grid": asdict(grid),
+                "witnesses": [
+                    {"theorem": part.theorem, "count": part.count}
+                    | {
+                        order: {"first": law.first, "masses": law.masses, "infinite": law.infinite}
+                        for order, law in zip(ORDERS, held, strict=False)
+                    }
+                    for part, held in zip(parts, laws, strict=True)
+                ],
             }
         )
 
 
-def _written(witness: _Witness) -> dict[str, Any]:
-    laws = {
-        order: {"first": law.first, "masses": list(law.masses), "infinite": law.infinite}
-        for order, law in witness.laws.items()
-    }
-    return {"theorem": witness.part.theorem, "count": witness.part.count, **laws}
-
-
-def _witness(part: Part, grid: Grid) -> _Witness:
+def _laws(part: Part, grid: Grid) -> list[GridLaw]:
     """The coarse distributions that dominate a part, one for each order."""
-    effort, profile = grid.effort(0), part.profile
     last = _last_place(part, grid)
     alphas = grid.alphas(-last, 2 * last + 1)
-    laws = {"forward": _law(alphas, profile.forward(alphas, effort), last, grid)}
-    if not profile.symmetric:
-        laws["backward"] = _law(alphas, profile.backward(alphas, effort), last, grid)
-    return _Witness(part, laws)
+    return [_law(alphas, one.values(alphas, grid.effort(0)), last, grid) for one in part.orders]
 
 
 def _last_place(part: Part, grid: Grid) -> int:
@@ -206,9 +186,7 @@ def _last_place(part: Part, grid: Grid) -> int:
     effort, spacing = grid.effort(0), float(grid.spacing)
     places = sorted({min(round(12.0 * 1.2**i), _MOST_PLACES) for i in range(-5, 33)})
     alphas = [(k * grid.spacing).exp() for k in places]
-    rows = [part.profile.forward(alphas, effort)]
-    if not part.profile.symmetric:
-        rows.append(part.profile.backward(alphas, effort))
+    rows = [one.values(alphas, effort) for one in part.orders]
     negligible = 2.0 ** -(effort.cut - 6)
     for i, place in enumerate(places):
         if all(float(row[i]) - min(map(float, row)) <= negligible for row in rows):
@@ -284,25 +262,20 @@ def _masses(hull: Sequence[tuple[int, int]], xs: Sequence[int], last: int, grid:
     return GridLaw(-last, tuple(masses), infinite, grid.bits)
 
 
-def _claim(witnesses: Sequence[_Witness], grid: Grid, query: Query) -> dict[str, float]:
+def _claim(
+    parts: list[Part], held: list[list[GridLaw]], grid: Grid, query: Query
+) -> dict[str, float]:
     """The larger of both orders' answers, rounded up."""
-    effort = grid.effort(0)
-    laws = [
-        composed([(w.laws.get(order, w.laws["forward"]), w.part.count) for w in witnesses], effort)
-        for order in ("forward", "backward")
-    ]
+    laws = [composed(chosen, grid.effort(0)) for chosen in each_order(parts, held)]
     if query.epsilon is not None:
         epsilon = exact(query.epsilon)
-        delta = max(_rounded_up(law.delta(epsilon, grid.spacing)) for law in laws)
+        # slightly above the balls' upper ends
+        deltas = [float(law.delta(epsilon, grid.spacing).upper()) for law in laws]
+        delta = max(*deltas, 0.0) * (1.0 + 2.0**-40)
         return {"epsilon": query.epsilon, "delta": min(delta, 1.0)}
     assert query.delta is not None
     epsilon_up = max(_epsilon(law, exact(query.delta), grid.spacing) for law in laws)
     return {"epsilon": epsilon_up, "delta": query.delta}
-
-
-def _rounded_up(value: arb) -> float:
-    """A double slightly above the ball's upper end, >= 0."""
-    return max(float(value.upper()) * (1.0 + 2.0**-40), 0.0)
 
 
 def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
@@ -311,14 +284,14 @@ def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
     Raises:
         _TooFarError: it never does.
     """
-    if law.delta(arb(0), spacing) <= delta:
+    left, height = arb(1), law.delta(arb(0), spacing)
+    if height <= delta:
         return 0.0
     values, _ = law.profile(spacing)
-    left, height = arb(1), law.delta(arb(0), spacing)
-    for i, value in enumerate(values):
-        if law.first + i <= 0:
+    for place, value in enumerate(values, start=law.first):
+        if place <= 0:
             continue
-        alpha = ((law.first + i) * spacing).exp()
+        alpha = (place * spacing).exp()
         if value <= delta:
             share = (height - delta) / (height - value)
             found = (left + share * (alpha - left)).log()

@@ -11,6 +11,7 @@ An integer is one that is written without point and exponent.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -200,23 +201,15 @@ DOCUMENT: dict[str, Any] = {
     },
 }
 
-_TYPES: Mapping[str, Any] = {
-    "object": (dict,),
-    "array": (list,),
-    "string": (str,),
-    "integer": (int,),
-    "number": (int, float),
-    "boolean": (bool,),
-    "null": (type(None),),
-}
-_TEXTS = {
-    "object": "an object",
-    "array": "a list",
-    "string": "a text",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "null": "null",
+# Python's types of each type, and what messages call it.
+_TYPES: Mapping[str, tuple[Any, str]] = {
+    "object": (dict, "an object"),
+    "array": (list, "a list"),
+    "string": (str, "a text"),
+    "integer": (int, "an integer"),
+    "number": ((int, float), "a number"),
+    "boolean": (bool, "true or false"),
+    "null": (type(None), "null"),
 }
 
 
@@ -238,8 +231,9 @@ def check(value: Any, name: str, schema: Schema = DOCUMENT) -> None:
         return
     kind = schema["type"]
     # True and False are integers to Python
-    if not isinstance(value, _TYPES[kind]) or (kind != "boolean" and isinstance(value, bool)):
-        raise _wrong(name, _TEXTS[kind], value)
+    types, text = _TYPES[kind]
+    if not isinstance(value, types) or (kind != "boolean" and isinstance(value, bool)):
+        raise _wrong(name, text, value)
     if kind == "object":
         _check_fields(value, name, schema)
     elif kind == "array":
@@ -270,17 +264,14 @@ def _check_fields(value: dict[Any, Any], name: str, schema: Schema) -> None:
 
 
 def _check_range(value: float, name: str, schema: Schema) -> None:
-    if "exclusiveMinimum" in schema:
-        least, inside, left = schema["exclusiveMinimum"], value > schema["exclusiveMinimum"], "("
-    else:
-        least, inside, left = schema["minimum"], value >= schema["minimum"], "["
-    if "maximum" not in schema:
-        allowed = f">= {least}"
-    else:
-        inside = inside and value <= schema["maximum"]
-        allowed = f"in {left}{shown(least)}, {shown(schema['maximum'])}]"
-    if not inside:  # NaN is in no range
-        raise _wrong(name, f"{_TEXTS[schema['type']]} {allowed}", value)
+    least, most, above = schema.get("minimum"), schema.get("maximum", math.inf), "["
+    inside = least is not None and least <= value <= most  # NaN is in no range
+    if least is None:
+        least, above = schema["exclusiveMinimum"], "("
+        inside = least < value <= most
+    allowed = f"in {above}{shown(least)}, {shown(most)}]" if "maximum" in schema else f">= {least}"
+    if not inside:
+        raise _wrong(name, f"{_TYPES[schema['type']][1]} {allowed}", value)
 
 
 def _alternative(value: Any, name: str, options: list[Schema]) -> Schema:

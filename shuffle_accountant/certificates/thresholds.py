@@ -15,7 +15,7 @@ randomized function of the count, and so is dropping small counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -33,9 +33,6 @@ _COUNTS, _MORE = 8, 400
 _EACH_COUNT, _EACH_PLACE = 6.0, 40.0
 # Bits of the share of a row at which the ratio passes α.
 _BITS = 128
-
-
-_Value = Callable[[arb, "_Tails", "_Tails", int], arb]
 
 
 @dataclass(frozen=True)
@@ -73,14 +70,11 @@ class Thresholded:
 
     def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Upper bounds of ``H(α)`` at each α >= 1."""
-        # the least count of a ratio above α, as a share of m + 1
-        share = [1 - self._silent / alpha for alpha in alphas]
-        return self._largest(alphas, share, _gained, effort)
+        return self._largest(alphas, False, effort)
 
     def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Upper bounds of ``H'(α)`` at each α >= 1."""
-        share = [1 - self._silent * alpha for alpha in alphas]
-        return self._largest(alphas, share, _lost, effort)
+        return self._largest(alphas, True, effort)
 
     @property
     def _silent(self) -> arb:
@@ -88,10 +82,11 @@ class Thresholded:
         silent = 1 - self.probability
         return arb(fmpq(silent.numerator, silent.denominator))
 
-    def _largest(
-        self, alphas: list[arb], shares: list[arb], value: _Value, effort: Effort
-    ) -> list[arb]:
+    def _largest(self, alphas: list[arb], exchanged: bool, effort: Effort) -> list[arb]:
         spend(self._units(len(alphas), effort))
+        silent = self._silent
+        # the least count of a ratio above α, or above 1/α, as a share of m + 1
+        shares = [1 - (silent * alpha if exchanged else silent / alpha) for alpha in alphas]
         ends = [(-ceiling(-share, _BITS), ceiling(share, _BITS)) for share in shares]
         found = [arb(0)] * len(alphas)
         last = self._last
@@ -109,7 +104,9 @@ class Thresholded:
                         ((others + 1) * end >> _BITS) + j for end in (low, high) for j in (0, 1)
                     }
                     for place in {max(place, threshold) for place in places}:
-                        one = value(alpha, with_target, without, place)
+                        p, q = with_target.at(place), without.at(place)
+                        # below the place, from the tails
+                        one = alpha * p - q - (alpha - 1) if exchanged else p - alpha * q
                         found[i] = found[i].max(one)
             without = with_target
         return found
@@ -146,40 +143,3 @@ class _Tails:
         if place < len(self.each):
             return self.each[place]
         return between_zero_and(self.beyond)
-
-
-def _gained(alpha: arb, with_target: _Tails, without: _Tails, place: int) -> arb:
-    """``P(c >= a) - α Q(c >= a)``."""
-    return with_target.at(place) - alpha * without.at(place)
-
-
-def _lost(alpha: arb, with_target: _Tails, without: _Tails, place: int) -> arb:
-    """``Q(c < b) - α P(c < b)``, from the tails."""
-    return alpha * with_target.at(place) - without.at(place) - (alpha - 1)
-
-
-@dataclass(frozen=True)
-class Exchanged:
-    """A pair in the other order.
-
-    Attributes:
-        target: the pair.
-    """
-
-    target: Thresholded
-
-    def definite(self, effort: Effort) -> bool:
-        """Whether divergences are enclosed."""
-        return self.target.definite(effort)
-
-    def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """Work and memory of `forward` and `backward`, given the number of α."""
-        return self.target.work(backward, forward, effort)
-
-    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """``H'(α)`` of the pair."""
-        return self.target.backward(alphas, effort)
-
-    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """``H(α)`` of the pair."""
-        return self.target.forward(alphas, effort)

@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,10 +31,10 @@ from shuffle_accountant.certificates.composition import GridLaw, composed, compo
 from shuffle_accountant.certificates.description import (
     Part,
     UnsupportedError,
-    adjacency_of,
     parts_of,
     reading_work,
 )
+from shuffle_accountant.certificates.profiles import Profile
 from shuffle_accountant.certificates.work import (
     EXP,
     TooMuchWorkError,
@@ -51,7 +52,8 @@ MAX_WORK = 5e9
 _MOST_MEMORY = 2.0**31
 _ATTEMPTS = 3
 _MOST_CELLS = 1 << 14
-_ORDERS = ("forward", "backward")
+# Of the datasets, as witnesses name them; those of a symmetric pair have the first alone.
+ORDERS = ("forward", "backward")
 
 
 @dataclass(frozen=True)
@@ -160,37 +162,29 @@ def _attempt(content: dict[str, Any], attempt: int) -> Verification:
     _affordable(reading_work(content["protocol"]))
     with working_precision(effort.precision):
         parts = parts_of(content["protocol"])
-        if content["adjacency"] != adjacency_of(parts):
-            raise _Refuted(f"adjacency must be {adjacency_of(parts)!r}")
-        witnesses = content["witnesses"]
-        if len(witnesses) != len(parts):
+        if content["adjacency"] != content["protocol"]["adjacency"]:
+            raise _Refuted(f"adjacency must be {content['protocol']['adjacency']!r}")
+        if len(content["witnesses"]) != len(parts):
             raise _Refuted(f"witnesses must be a list of {len(parts)}")
-        laws = [
-            _laws(i, part, state, grid)
-            for i, (part, state) in enumerate(zip(parts, witnesses, strict=True))
-        ]
+        found = zip(parts, content["witnesses"], strict=True)
+        laws = [_laws(i, part, state, grid) for i, (part, state) in enumerate(found)]
         _affordable(_work(parts, laws, effort))
-        for i, (part, by_order) in enumerate(zip(parts, laws, strict=True)):
-            for order, law in by_order.items():
-                _dominates(f"the {order} witness {i}", law, part, order, grid, effort)
-        counts = [part.count for part in parts]
-        return _compared(content["claim"], laws, counts, grid, effort)
+        for i, (part, held) in enumerate(zip(parts, laws, strict=True)):
+            for order, profile, law in zip(ORDERS, part.orders, held, strict=False):
+                _dominates(f"the {order} witness {i}", law, profile, grid, effort)
+        return _compared(content["claim"], parts, laws, grid, effort)
 
 
-def _work(parts: list[Part], laws: list[dict[str, GridLaw]], effort: Effort) -> Work:
+def _work(parts: list[Part], laws: list[list[GridLaw]], effort: Effort) -> Work:
     """Work and memory of the checks 2 and 3."""
     work = Work()
-    for part, by_order in zip(parts, laws, strict=True):
-        for law in by_order.values():
+    for part, held in zip(parts, laws, strict=True):
+        for law, profile in zip(held, part.orders, strict=True):
             kinks = len(law.masses)
             below = min(max(-law.first, 0), kinks)
             work += Work(kinks * (3.0 * EXP + 8.0) * price(effort.precision))
-            work += part.profile.work(below, kinks - below, effort)
-    counts = [part.count for part in parts]
-    for order in _orders(laws):
-        chosen = [law.get(order, law["forward"]) for law in laws]
-        work += composed_work(zip(chosen, counts, strict=True), effort)
-    return work
+            work += profile.work(below, kinks - below, effort)
+    return sum((composed_work(chosen, effort) for chosen in each_order(parts, laws)), work)
 
 
 def _affordable(work: Work) -> None:
@@ -207,30 +201,31 @@ def _affordable(work: Work) -> None:
         )
 
 
-def _orders(laws: list[dict[str, GridLaw]]) -> tuple[str, ...]:
-    """The orders of the datasets in which witnesses are composed."""
-    return _ORDERS if any("backward" in law for law in laws) else _ORDERS[:1]
+def each_order(parts: list[Part], laws: list[list[GridLaw]]) -> Iterator[list[tuple[GridLaw, int]]]:
+    """What is composed in each order of the datasets; of a symmetric pair the one law in both."""
+    for order in range(max(map(len, laws), default=1)):
+        yield [
+            (held[order % len(held)], part.count) for part, held in zip(parts, laws, strict=True)
+        ]
 
 
 def _compared(
     claim: dict[str, Any],
-    laws: list[dict[str, GridLaw]],
-    counts: list[int],
+    parts: list[Part],
+    laws: list[list[GridLaw]],
     grid: Grid,
     effort: Effort,
 ) -> Verification:
     """Whether the claim is met by the bound of delta of each order of the neighbours."""
     epsilon, most = exact(claim["epsilon"]), exact(claim["delta"])
     largest = 0.0
-    for order in _orders(laws):
-        chosen = [law.get(order, law["forward"]) for law in laws]
-        law = composed(zip(chosen, counts, strict=True), effort)
-        delta = law.delta(epsilon, grid.spacing)
+    for chosen in each_order(parts, laws):
+        delta = composed(chosen, effort).delta(epsilon, grid.spacing)
         largest = max(largest, _above(delta))
+        if delta > most:
+            reason = f"the witnesses compose to delta <= {largest!r} at the claimed epsilon"
+            return Verification(False, min(largest, 1.0), reason)
         if not delta <= most:
-            if delta > most:
-                reason = f"the witnesses compose to delta <= {largest!r} at the claimed epsilon"
-                return Verification(False, min(largest, 1.0), reason)
             raise UndecidedError("whether delta is at most the claim")
     return Verification(True, min(largest, 1.0), "verified")
 
@@ -241,9 +236,9 @@ def _above(value: arb) -> float:
     return near if exact(near) >= value.upper() else math.nextafter(near, math.inf)
 
 
-def _laws(index: int, part: Part, state: dict[str, Any], grid: Grid) -> dict[str, GridLaw]:
-    """The distributions of one witness by their order, of the form that its round needs."""
-    orders = _ORDERS[:1] if part.profile.symmetric else _ORDERS
+def _laws(index: int, part: Part, state: dict[str, Any], grid: Grid) -> list[GridLaw]:
+    """The distributions of one witness, of the form that its round needs."""
+    orders = ORDERS[: len(part.orders)]
     wanted = {"theorem", "count", *orders}
     if set(state) != wanted:
         raise _Refuted(f"witness {index} must have fields {', '.join(sorted(wanted))}")
@@ -251,23 +246,21 @@ def _laws(index: int, part: Part, state: dict[str, Any], grid: Grid) -> dict[str
         raise _Refuted(f"theorem of witness {index} must be {part.theorem!r}")
     if state["count"] != part.count:
         raise _Refuted(f"count of witness {index} must be {part.count}")
-    laws = {order: GridLaw(**state[order], bits=grid.bits) for order in orders}
-    for order, law in laws.items():
+    laws = [GridLaw(**state[order], bits=grid.bits) for order in orders]
+    for order, law in zip(orders, laws, strict=True):
         if law.total != 1 << law.bits:
             raise _Refuted(f"the masses of the {order} witness {index} do not add up to one")
     return laws
 
 
-def _dominates(name: str, law: GridLaw, part: Part, order: str, grid: Grid, effort: Effort) -> None:
+def _dominates(name: str, law: GridLaw, profile: Profile, grid: Grid, effort: Effort) -> None:
     """Check 2: a distribution dominates its round."""
     held, weight = law.profile(grid.spacing)
     if weight > 1:
         raise _Refuted(f"the Q-masses of {name} add up to more than one")
     if not weight <= 1:
         raise UndecidedError(f"whether the Q-masses of {name} add up to at most one")
-    profile = part.profile
-    alphas = grid.alphas(law.first, len(law.masses))
-    values = (profile.forward if order == "forward" else profile.backward)(alphas, effort)
+    values = profile.values(grid.alphas(law.first, len(law.masses)), effort)
     for k, (own, value) in enumerate(zip(held, values, strict=True), start=law.first):
         if not own >= value.upper():
             text = f"{name} is below the exact profile at loss {k} h"

@@ -28,12 +28,7 @@ class TooMuchWorkError(Exception):
 
 @dataclass(frozen=True)
 class Work:
-    """An amount of work, in units, and memory, in bytes.
-
-    Attributes:
-        units: of work.
-        memory: bytes that are needed at the same time.
-    """
+    """An amount of work, in units, and the bytes of memory that are needed at the same time."""
 
     units: float = 0.0
     memory: float = 0.0
@@ -65,12 +60,9 @@ def product_work(one: float, other: float, bits: int) -> Work:
 
 
 def deviations(variance: float, largest: float, bits: float) -> float:
-    """Distance by which a sum of independent variables exceeds its mean with chance ``2**-bits``.
+    """Bernstein's bound of a distance that sums of independent variables exceed too rarely.
 
-    Bernstein's inequality: no farther than what is returned.
-
-    Args:
-        largest: difference of a variable from its mean.
+    That is with chance ``2**-bits``; no variable differs from its mean by more than ``largest``.
     """
     logarithm = math.log(2.0) * bits
     return math.sqrt(2.0 * variance * logarithm) + 2.0 / 3.0 * largest * logarithm
@@ -89,9 +81,8 @@ def limited_to(units: float) -> Iterator[None]:
         _left.reset(token)
 
 
-def left() -> float:
-    """Units that may still be spent."""
-    return _left.get()
+# Units that may still be spent.
+left = _left.get
 
 
 def spend(units: float) -> None:
@@ -100,7 +91,6 @@ def spend(units: float) -> None:
     Raises:
         TooMuchWorkError: it is more than is left.
     """
-    left = _left.get() - units
-    if left < 0.0:
+    if left() < units:
         raise TooMuchWorkError
-    _left.set(left)
+    _left.set(left() - units)

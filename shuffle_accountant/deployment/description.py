@@ -22,7 +22,7 @@ from shuffle_accountant import certificates
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket, __version__
-from shuffle_accountant.certificates.certificate import Certificate
+from shuffle_accountant.certificates.certificate import Certificate, json_content
 from shuffle_accountant.deployment.programs import Program, program_of, vectors_of
 from shuffle_accountant.randomizers.estimation import Estimate, FrequencyEstimator
 from shuffle_accountant.registry import digest_of, sealed, unsealed
@@ -74,27 +74,36 @@ class Deployment:
                 "round of a deployment must have one randomizer and no population, got "
                 f"{one!r:.120}"
             )
-        for name, checked in (
-            ("rounds", validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds)),
-            ("target_epsilon", validate.positive(target_epsilon=self.target_epsilon)),
-            ("delta", validate.open_unit(delta=self.delta)),
-        ):
-            object.__setattr__(self, name, checked)
+        # a frozen dataclass allows this alone
+        vars(self).update(
+            rounds=validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds),
+            target_epsilon=validate.positive(target_epsilon=self.target_epsilon),
+            delta=validate.open_unit(delta=self.delta),
+        )
         if self.certificate is not None:
-            self._require_own(validate.instance(Certificate, certificate=self.certificate))
+            certificate = validate.instance(Certificate, certificate=self.certificate)
+            if Protocol.from_dict(certificate.content["protocol"]) != self.protocol:
+                raise ValueError("certificate must be of the deployment's protocol, got another's")
+            if not certificate.delta <= self.delta:
+                raise ValueError(
+                    f"certificate must be of a delta <= {self.delta!r}, got {certificate.delta!r}"
+                )
         program_of(one.randomizer)  # refuses what devices cannot run
 
     @property
     def mechanism(self) -> FrequencyEstimator:
         """The round's randomizer, which estimates from the messages."""
-        found = self.round.randomizer
-        assert isinstance(found, FrequencyEstimator)
-        return found
+        assert isinstance(self.round.randomizer, FrequencyEstimator)
+        return self.round.randomizer
 
     @cached_property
     def program(self) -> Program:
         """What devices run: integers, and a reference implementation."""
         return program_of(self.round.randomizer)
+
+    @property
+    def _described(self) -> dict[str, Any]:
+        return {**self.program.to_dict(), "eps0": self.program.eps0}
 
     @property
     def protocol(self) -> Protocol:
@@ -188,8 +197,7 @@ class Deployment:
             Plain JSON types: the value, the random bytes as hexadecimal digits, of which a port
             must use all, and the message.
         """
-        count = validate.integer(minimum=1, count=count)
-        return vectors_of(self.program, count)
+        return vectors_of(self.program, validate.integer(minimum=1, count=count))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types, with a digest."""
@@ -201,12 +209,8 @@ class Deployment:
                 "version": __version__,
                 "protocol": self.protocol.to_dict(),
                 "target": {"epsilon": self.target_epsilon, "delta": self.delta},
-                "claim": {
-                    "lower": bracket.lower,
-                    "upper": bracket.upper,
-                    "reduction": bracket.reduction,
-                },
-                "program": {**self.program.to_dict(), "eps0": self.program.eps0},
+                "claim": {name: getattr(bracket, name) for name in _CLAIM},
+                "program": self._described,
                 "conditions": list(self.conditions),
                 "certificate": None if self.certificate is None else self.certificate.content,
             }
@@ -252,25 +256,15 @@ class Deployment:
             delta=target["delta"],
             certificate=None if held is None else Certificate(json.dumps(held)),
         )
-        program = {**found.program.to_dict(), "eps0": found.program.eps0}
-        if state["program"] != program:
+        if state["program"] != found._described:
             raise ValueError(
-                f"program must be that of the protocol, {validate.shown(program)}, got "
+                f"program must be that of the protocol, {validate.shown(found._described)}, got "
                 f"{validate.shown(state['program'])}"
             )
         stated = validate.items(conditions=state["conditions"])
         if state["version"] == __version__ and stated != list(found.conditions):
             raise ValueError("conditions must be those of the protocol, got others")
         return found
-
-    def _require_own(self, certificate: Certificate) -> None:
-        content = certificate.content
-        if Protocol.from_dict(content["protocol"]) != self.protocol:
-            raise ValueError("certificate must be of the deployment's protocol, got another's")
-        if not certificate.delta <= self.delta:
-            raise ValueError(
-                f"certificate must be of a delta <= {self.delta!r}, got {certificate.delta!r}"
-            )
 
 
 def _content(path_or_text: str | os.PathLike[str]) -> Any:
@@ -291,14 +285,7 @@ def _content(path_or_text: str | os.PathLike[str]) -> Any:
             f"path_or_text must be a path or JSON, got {validate.shown(path_or_text)} of type "
             f"{type(path_or_text).__name__}"
         )
-    try:
-        return json.loads(text, object_pairs_hook=validate.json_object, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"deployment must be JSON: {' '.join(str(error).split())}") from None
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    return json_content("deployment", text)
 
 
 def _object(fields: tuple[str, ...], **named: Any) -> Mapping[str, Any]:

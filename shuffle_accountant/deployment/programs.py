@@ -11,11 +11,10 @@ numbers reaches different sets of doubles, and whoever sees one of them rules ou
 whole numbers, every one of them comes from every value, and the probabilities are exactly those
 that are accounted for.
 
-Test vectors: random bytes and a value in, a message out; files that check ports of a program.
-
-The bytes are a function of the program and of the vector's number, so that the same vectors are
-made again. Every other draw is taken from the edges of what a port could get wrong: zero, the
-largest draw, the threshold and its neighbours, and the draws next to those that are drawn again.
+Test vectors: random bytes and a value in, a message out; files that check ports of a program. The
+bytes are a function of the program and of the vector's number, so that the same vectors are made
+again. Every other draw is taken from the edges of what a port could get wrong: zero, the largest
+draw, the threshold and its neighbours, and the draws next to those that are drawn again.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -46,6 +44,7 @@ from shuffle_accountant.deployment.whole_numbers import (
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.checks import category_values, generator
+from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.randomizers.oracles import (
     RAPPOR,
     HadamardResponse,
@@ -56,7 +55,6 @@ from shuffle_accountant.randomizers.randomized_response import RandomizedRespons
 
 # Number of entries of arrays that are made at once.
 _BLOCK = 2**22
-_WORD = 2**64 - 1
 # Most categories of which a device may hold a number for each.
 _MOST_LISTED = 2**24
 
@@ -65,22 +63,14 @@ Message = int | list[int] | list[bool]
 
 @dataclass(frozen=True)
 class Program(ABC):
-    """A device's randomizer: a value and random bytes in, a message out.
+    """A device's randomizer: one of k values and random bytes in, a message out.
 
-    Attributes:
-        categories: number k of values.
-        fit: a message is fitted to the value by draws below this; of RAPPOR, draws below it flip a
-            bit.
+    A message is fitted to the value by draws below ``fit``; of RAPPOR, draws below it flip a bit.
     """
 
     kind: ClassVar[str]
     categories: int
     fit: int
-
-    @classmethod
-    @abstractmethod
-    def of(cls, randomizer: Any) -> Program:
-        """The program of a randomizer, its probabilities rounded so that it reveals less."""
 
     @property
     @abstractmethod
@@ -98,18 +88,14 @@ class Program(ABC):
     @property
     def width(self) -> int:
         """Number of entries that the arrays for one message have."""
-        return 1
+        return self.categories if self.kind in (RAPPOR.kind, SubsetSelection.kind) else 1
 
     def messages(self, values: ArrayLike, rng: np.random.Generator | None) -> NDArray[Any]:
         """The messages of many values, as arrays that `estimate` reads."""
         own, rng = category_values(values, self.categories), generator(rng)
-        flat = own.ravel()
-        step = max(_BLOCK // self.width, 1)
-        parts = [
-            self.block(flat[first : first + step], rng)
-            for first in range(0, max(flat.size, 1), step)
-        ]
-        found = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        flat, step = own.ravel(), max(_BLOCK // self.width, 1)
+        starts = range(0, max(flat.size, 1), step)
+        found = np.concatenate([self.block(flat[i : i + step], rng) for i in starts])
         return found.reshape((*own.shape, *found.shape[1:]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,11 +124,6 @@ class ResponseProgram(_Fitted):
 
     kind: ClassVar[str] = RandomizedResponse.kind
 
-    @classmethod
-    def of(cls, randomizer: RandomizedResponse) -> ResponseProgram:
-        """The program of k-ary randomized response."""
-        return cls(randomizer.categories, _response(randomizer))
-
     @property
     def mass(self) -> Fraction:
         """Probability that a uniform category is a given value: 1/k."""
@@ -165,20 +146,10 @@ class RapporProgram(Program):
 
     kind: ClassVar[str] = RAPPOR.kind
 
-    @classmethod
-    def of(cls, randomizer: RAPPOR) -> RapporProgram:
-        """The program of RAPPOR."""
-        return cls(_listed(randomizer.categories), flipping_draws(randomizer.eps0))
-
     @property
     def eps0(self) -> float:
         """Local privacy parameter of exactly this program, nats, rounded up."""
         return loss_of_flipping(self.fit)
-
-    @property
-    def width(self) -> int:
-        """One entry for each category."""
-        return self.categories
 
     def message(self, value: int, draws: Draws) -> list[bool]:
         """The bits."""
@@ -204,21 +175,10 @@ class SubsetProgram(_Fitted):
     kind: ClassVar[str] = SubsetSelection.kind
     size: int
 
-    @classmethod
-    def of(cls, randomizer: SubsetSelection) -> SubsetProgram:
-        """The program of subset selection."""
-        k, d = _listed(randomizer.categories), randomizer.size
-        return cls(k, fitting_draws(randomizer.eps0, Fraction(d, k)), d)
-
     @property
     def mass(self) -> Fraction:
         """Probability that a uniform set of d categories contains a given value: d/k."""
         return Fraction(self.size, self.categories)
-
-    @property
-    def width(self) -> int:
-        """One entry for each category."""
-        return self.categories
 
     def message(self, value: int, draws: Draws) -> list[int]:
         """The set, in rising order."""
@@ -258,31 +218,27 @@ class HashingProgram(_Fitted):
     kind: ClassVar[str] = LocalHashing.kind
     buckets: int
 
-    @classmethod
-    def of(cls, randomizer: LocalHashing) -> HashingProgram:
-        """The program of local hashing."""
-        g = randomizer.buckets
-        fit = fitting_draws(randomizer.eps0, Fraction(1, g))
-        return cls(randomizer.categories, fit, g)
-
     @property
     def mass(self) -> Fraction:
         """Probability that a value's hash is a uniform bucket: 1/g."""
         return Fraction(1, self.buckets)
 
+    def _hash(self, seeds: ArrayLike, values: ArrayLike) -> Integers:
+        own = LocalHashing(categories=self.categories, eps0=1.0, buckets=self.buckets)
+        return own.hash(seeds, values)
+
     def message(self, value: int, draws: Draws) -> list[int]:
         """The seed of the function, and a bucket."""
         seed = draws.draw()
         blank = draws.below(self.buckets)
-        own = _split_mix(seed, value + 1) % self.buckets
+        own = int(self._hash(seed, value))
         return [seed, own if draws.draw() < self.fit else blank]
 
     def block(self, values: Integers, rng: np.random.Generator) -> Integers:
         """Seeds and buckets, shape (n, 2)."""
         seeds = many_draws(rng, values.size)
         blank = many_below(rng, self.buckets, values.size)
-        hashing = LocalHashing(categories=self.categories, eps0=1.0, buckets=self.buckets)
-        own = hashing.hash(seeds, values)
+        own = self._hash(seeds, values)
         fits = many_draws(rng, values.size) < self.fit
         return np.stack([seeds, np.where(fits, own, blank)], axis=1)
 
@@ -298,14 +254,6 @@ class HadamardProgram(_Fitted):
 
     kind: ClassVar[str] = HadamardResponse.kind
     columns: int
-
-    @classmethod
-    def of(cls, randomizer: HadamardResponse) -> HadamardProgram:
-        """The program of Hadamard response."""
-        if randomizer.columns > RANGE:
-            raise ValueError(f"categories must be < 2^53, got {randomizer.categories}")
-        fit = fitting_draws(randomizer.eps0, Fraction(1, 2))
-        return cls(randomizer.categories, fit, randomizer.columns)
 
     @property
     def mass(self) -> Fraction:
@@ -328,24 +276,33 @@ class HadamardProgram(_Fitted):
         return np.where(fits, columns ^ (rows & -rows), columns)
 
 
-_PROGRAMS: dict[type[LocalRandomizer], Callable[[Any], Program]] = {
-    RandomizedResponse: ResponseProgram.of,
-    RAPPOR: RapporProgram.of,
-    SubsetSelection: SubsetProgram.of,
-    LocalHashing: HashingProgram.of,
-    HadamardResponse: HadamardProgram.of,
-}
+_RANDOMIZERS = (RandomizedResponse, RAPPOR, SubsetSelection, LocalHashing, HadamardResponse)
 
 
 def program_of(randomizer: LocalRandomizer) -> Program:
-    """The program of a randomizer that devices can run exactly."""
-    make = _PROGRAMS.get(type(randomizer))
-    if make is None:
-        known = ", ".join(kind.__name__ for kind in _PROGRAMS)
+    """The program of a randomizer that devices can run, rounded so that it reveals less."""
+    if type(randomizer) not in _RANDOMIZERS:
+        known = ", ".join(kind.__name__ for kind in _RANDOMIZERS)
         raise ValueError(
             f"randomizer of a deployment must be one of {known}, got {randomizer!r:.80}"
         )
-    return make(randomizer)
+    assert isinstance(randomizer, FrequencyEstimator)
+    k, eps0 = randomizer.categories, randomizer.eps0
+    blank: _Fitted
+    if isinstance(randomizer, RAPPOR):
+        return RapporProgram(_listed(k), flipping_draws(eps0))
+    if isinstance(randomizer, RandomizedResponse):
+        return ResponseProgram(k, _response(randomizer))
+    if isinstance(randomizer, SubsetSelection):
+        blank = SubsetProgram(_listed(k), 0, randomizer.size)
+    elif isinstance(randomizer, LocalHashing):
+        blank = HashingProgram(k, 0, randomizer.buckets)
+    else:
+        assert isinstance(randomizer, HadamardResponse)
+        if randomizer.columns > RANGE:
+            raise ValueError(f"categories must be < 2^53, got {k}")
+        blank = HadamardProgram(k, 0, randomizer.columns)
+    return replace(blank, fit=fitting_draws(eps0, blank.mass))
 
 
 def _response(randomizer: RandomizedResponse) -> int:
@@ -366,46 +323,20 @@ def _listed(categories: int) -> int:
     return categories
 
 
-def _split_mix(start: int, steps: int) -> int:
-    """Output number ``steps`` (from 1) of SplitMix64 started at ``start``."""
-    state = (start + steps * 0x9E3779B97F4A7C15) & _WORD
-    state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _WORD
-    return state ^ (state >> 31)
-
-
 def vectors_of(program: Program, count: int) -> list[dict[str, Any]]:
     """Vectors of a program, as `Deployment.vectors` returns them."""
     start = json.dumps(program.to_dict(), sort_keys=True)
     return [_vector(program, f"{start}:{number}", number) for number in range(count)]
 
 
-def run(program: Program, vector: dict[str, Any]) -> Any:
-    """The message of a vector's value and bytes.
-
-    Raises:
-        ValueError: the program needs other bytes than the vector has.
-    """
-    held = bytes.fromhex(vector["bytes"])
-    used = 0
-
-    def source(size: int) -> bytes:
-        nonlocal used
-        used += size
-        if used > len(held):
-            raise ValueError(f"bytes must be as many as the program uses, got {len(held)}")
-        return held[used - size : used]
-
-    message = program.message(vector["value"], Draws(source))
-    if used != len(held):
-        raise ValueError(f"bytes must be the {used} that the program uses, got {len(held)}")
-    return message
-
-
 def _vector(program: Program, name: str, number: int) -> dict[str, Any]:
     stream = hashlib.shake_256(name.encode())
-    edges = _edges(program)
-    made = bytearray()
+    # draws at the edges of the program's ranges
+    counts = {one for one in vars(program).values() if 1 <= one < RANGE} - {program.fit}
+    last = {RANGE - RANGE % count - 1 for count in counts}
+    found = {0, RANGE - 1, *last, *(min(one + 1, RANGE - 1) for one in last)}
+    found |= {max(program.fit - 1, 0), program.fit, min(program.fit + 1, RANGE - 1)}
+    edges, made = sorted(found), bytearray()
 
     def source(size: int) -> bytes:
         position = len(made)
@@ -419,18 +350,7 @@ def _vector(program: Program, name: str, number: int) -> dict[str, Any]:
         made.extend(drawn)
         return drawn
 
-    value = (
-        int.from_bytes(hashlib.sha256(f"{name}:value".encode()).digest(), "big")
-        % program.categories
-    )
+    drawn = hashlib.sha256(f"{name}:value".encode()).digest()
+    value = int.from_bytes(drawn, "big") % program.categories
     message = program.message(value, Draws(source))
     return {"value": value, "bytes": made.hex(), "message": message}
-
-
-def _edges(program: Program) -> list[int]:
-    """Draws at the edges of the program's ranges."""
-    counts = {one for one in vars(program).values() if 1 <= one < RANGE} - {program.fit}
-    last = {RANGE - RANGE % count - 1 for count in counts}
-    found = {0, RANGE - 1, *last, *(min(one + 1, RANGE - 1) for one in last)}
-    found |= {max(program.fit - 1, 0), program.fit, min(program.fit + 1, RANGE - 1)}
-    return sorted(found)

@@ -84,7 +84,7 @@ class Server:
         one = self.deployment.round
         users, colluding = one.users, one.colluding
         plain = ShuffleRound(
-            one.randomizer, users=one.users, colluding=colluding, reduction=one.reduction
+            one.randomizer, users=users, colluding=colluding, reduction=one.reduction
         )
         if not isinstance(users, int) or one != plain:
             raise ValueError(
@@ -96,6 +96,7 @@ class Server:
         self.low_batch = validate.choice(LOW_BATCHES, low_batch=low_batch)
         self._users, self._colluding = users, colluding
         self._url, self._engine = url, engine_of(url)
+        self._where = self._engine.url.render_as_string(hide_password=True)
         self.ledger = ShuffleLedger.open(
             url,
             name,
@@ -107,11 +108,20 @@ class Server:
         self._rounds, self._arrivals = _tables()
         with self._writing() as connection:
             self._rounds.metadata.create_all(connection)
-            self._found_or_made(connection)
+            if connection.dialect.name == "postgresql":  # two makers would get in each other's way
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7302190414)")
+            query = self._rounds.select().filter_by(server=self._name).limit(1)
+            row = connection.execute(query).one_or_none()
+            if row is None:
+                self._begin(connection, 1)
+            elif row.digest != self.deployment.digest:
+                raise ValueError(
+                    f"deployment must be the one of server {self._name!r}, with digest "
+                    f"{validate.shown(row.digest)}, got {self.deployment.digest}"
+                )
 
     def __repr__(self) -> str:
-        where = self._engine.url.render_as_string(hide_password=True)
-        return f"Server({where!r}, {self._name!r}, minimum_batch={self.minimum_batch})"
+        return f"Server({self._where!r}, {self._name!r}, minimum_batch={self.minimum_batch})"
 
     def receive(self, messages: Any) -> int:
         """Store messages for the open round; they are on disk when this returns.
@@ -126,21 +136,18 @@ class Server:
         Raises:
             ValueError: a message is none of the deployment's; then none of them is stored.
         """
-        mechanism = self.deployment.mechanism
-        axes = mechanism.message_axes
-        array = np.asarray(messages)
+        mechanism, array = self.deployment.mechanism, np.asarray(messages)
         mechanism.tally(array)  # refuses what is no message
-        array = array.reshape(-1, *array.shape[array.ndim - axes :])
-        count = array.shape[0]
-        if count:
+        array = array.reshape(-1, *array.shape[array.ndim - mechanism.message_axes :])
+        if len(array):
             with self._writing() as connection:
-                number = self._open_round(connection, exclusive=False)
-                connection.execute(
-                    self._arrivals.insert().values(
-                        server=self._name, round=number, count=count, content=_packed(array)
-                    )
-                )
-        return int(count)
+                values = {
+                    "round": self._open_round(connection, exclusive=False),
+                    "count": len(array),
+                    "content": _packed(array),
+                }
+                connection.execute(self._arrivals.insert().values(server=self._name, **values))
+        return len(array)
 
     @property
     def waiting(self) -> int:
@@ -172,23 +179,22 @@ class Server:
         if validate.flag(dask=dask) and find_spec("dask") is None:
             raise ImportError("dask=True needs Dask: pip install '.[dask]' in a clone")
         number, count = self._cut()
-        users = min(count, self._users) - self._colluding
-        if len(self.ledger) == self._answered():  # otherwise it was charged before a stop
-            self.ledger.step(users=users)
+        with self._writing() as connection:
+            answered = self._answered(connection)
+        if len(self.ledger) == answered:  # otherwise it was charged before a stop
+            self.ledger.step(users=self._honest(count))
         return self._tallied(number, count, None if shuffled is None else Path(shuffled), dask)
 
     def estimates(self) -> dict[int, Estimate]:
         """Estimates of all rounds that were answered, by their numbers, which begin at 1."""
-        table = self._rounds
-        query = table.select().where(table.c.server == self._name, table.c.state == _CLOSED)
+        query = self._rounds.select().filter_by(server=self._name, state=_CLOSED)
         with self._writing() as connection:
-            rows = connection.execute(query.order_by(table.c.number)).all()
+            rows = connection.execute(query.order_by(self._rounds.c.number)).all()
         return {row.number: self._estimated(_unpacked(row.tally), row.messages) for row in rows}
 
     def _cut(self) -> tuple[int, int]:
         """Number and messages of the round to be answered; new messages belong to the next one."""
-        table = self._rounds
-        cut = table.select().where(table.c.server == self._name, table.c.state == _CUT)
+        cut = self._rounds.select().filter_by(server=self._name, state=_CUT)
         low = None
         with self._writing() as connection:
             number = self._open_round(connection, exclusive=True)
@@ -202,17 +208,15 @@ class Server:
                 )
             count = self._arrived(connection, number)
             if count < self.minimum_batch:
-                low = (
-                    f"messages of a round must be at least minimum_batch = {self.minimum_batch}, "
-                    f"got {count}"
-                )
+                least = f"minimum_batch = {self.minimum_batch}"
+                low = f"messages of a round must be at least {least}, got {count}"
                 if self.low_batch == WAIT:
                     raise ValueError(f"{low}; they wait for more")
                 self._moved_on(connection, number, count, _SKIPPED)
                 self._delete(connection, number)
             else:
-                honest = min(count, self._users) - self._colluding
-                event = ShuffleRound(self.deployment.round.randomizer, users=honest)
+                users = self._honest(count)
+                event = ShuffleRound(self.deployment.round.randomizer, users=users)
                 epsilon = self.deployment.target_epsilon
                 if self.ledger.would_exceed(event, epsilon=epsilon):
                     raise BudgetExceeded(
@@ -226,23 +230,20 @@ class Server:
 
     def _tallied(self, number: int, count: int, shuffled: Path | None, dask: bool) -> Estimate:
         """Tally a round that was cut off and charged, and delete its messages."""
-        mechanism, table = self.deployment.mechanism, self._rounds
-        own = (table.c.server == self._name, table.c.number == number)
+        mechanism, own = self.deployment.mechanism, {"server": self._name, "number": number}
         read = partial(_messages, self._url, self._name, number)
         parts = self._parts(number)  # nothing arrives for this round any more
         if dask and parts:
             from dask.bag import from_delayed
             from dask.delayed import delayed
 
-            chunks = from_delayed(  # type: ignore[no-untyped-call]
-                [delayed(read)(part) for part in parts]
-            )
-            found = mechanism.tally(chunks)
+            chunks = [delayed(read)(part) for part in parts]
+            found = mechanism.tally(from_delayed(chunks))  # type: ignore[no-untyped-call]
         else:
             found = np.asarray(sum(mechanism.tally(read(part)) for part in parts))
         with self._writing() as connection:
             self._open_round(connection, exclusive=True)
-            row = connection.execute(table.select().where(*own)).one()
+            row = connection.execute(self._rounds.select().filter_by(**own)).one()
             if row.state != _CUT:  # another process has closed it meanwhile
                 if shuffled is not None:
                     raise ValueError(
@@ -253,7 +254,7 @@ class Server:
             if shuffled is not None:
                 _write_shuffled(_joined([read(part) for part in parts]), shuffled)
             values = {"state": _CLOSED, "tally": _packed(found)}
-            connection.execute(table.update().where(*own).values(**values))
+            connection.execute(self._rounds.update().filter_by(**own).values(**values))
             self._delete(connection, number)
         return self._estimated(found, count)
 
@@ -262,33 +263,20 @@ class Server:
         import sqlalchemy as sql
 
         table = self._arrivals
-        query = sql.select(table.c.id, table.c.count).where(
-            table.c.server == self._name, table.c.round == number
-        )
+        query = sql.select(table.c.id, table.c.count).order_by(table.c.id)
         with self._writing() as connection:
-            rows = connection.execute(query.order_by(table.c.id)).all()
+            rows = connection.execute(query.filter_by(server=self._name, round=number)).all()
         task = np.cumsum([row.count for row in rows]) // _TASK
         starts = np.flatnonzero(np.diff(task, prepend=-1))
         ends = [*(starts[1:] - 1), len(rows) - 1]
         return [(rows[a].id, rows[b].id) for a, b in zip(starts, ends, strict=True)] if rows else []
 
+    def _honest(self, count: int) -> int:
+        """Users of a round of ``count`` messages who do not collude."""
+        return min(count, self._users) - self._colluding
+
     def _estimated(self, tally: NDArray[Any], count: int) -> Estimate:
         return self.deployment.mechanism.estimate_from(tally, count)
-
-    def _found_or_made(self, connection: Connection) -> None:
-        """The server's first round, unless it is there; another deployment's is refused."""
-        if connection.dialect.name == "postgresql":  # two makers would get in each other's way
-            connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7302190414)")
-        table = self._rounds
-        query = table.select().where(table.c.server == self._name).limit(1)
-        row = connection.execute(query).one_or_none()
-        if row is None:
-            self._begin(connection, 1)
-        elif row.digest != self.deployment.digest:
-            raise ValueError(
-                f"deployment must be the one of server {self._name!r}, with digest "
-                f"{validate.shown(row.digest)}, got {self.deployment.digest}"
-            )
 
     def _begin(self, connection: Connection, number: int) -> None:
         values = {"number": number, "messages": 0, "state": _OPEN, "tally": None}
@@ -297,53 +285,43 @@ class Server:
 
     def _moved_on(self, connection: Connection, number: int, count: int, state: str) -> None:
         """End a round in a state, and begin the next one."""
-        table = self._rounds
-        own = table.update().where(table.c.server == self._name, table.c.number == number)
+        own = self._rounds.update().filter_by(server=self._name, number=number)
         connection.execute(own.values(messages=count, state=state))
         self._begin(connection, number + 1)
 
     def _open_round(self, connection: Connection, *, exclusive: bool) -> int:
         """Number of the open round, which cannot be cut off until the transaction ends."""
-        table = self._rounds
-        query = table.select().where(table.c.server == self._name, table.c.state == _OPEN)
-        row = connection.execute(query.with_for_update(read=not exclusive)).one_or_none()
+        query = self._rounds.select().filter_by(server=self._name, state=_OPEN)
+        query = query.with_for_update(read=not exclusive)
+        row = connection.execute(query).one_or_none()
         if row is None:  # on PostgreSQL, cut off by another process while this one waited
-            row = connection.execute(query.with_for_update(read=not exclusive)).one()
+            row = connection.execute(query).one()
         return int(row.number)
 
     def _arrived(self, connection: Connection, number: int) -> int:
         import sqlalchemy as sql
 
-        table = self._arrivals
-        query = sql.select(sql.func.coalesce(sql.func.sum(table.c.count), 0))
-        own = query.where(table.c.server == self._name, table.c.round == number)
+        query = sql.select(sql.func.coalesce(sql.func.sum(self._arrivals.c.count), 0))
+        own = query.filter_by(server=self._name, round=number)
         return int(connection.execute(own).scalar_one())
 
-    def _answered(self, connection: Connection | None = None) -> int:
+    def _answered(self, connection: Connection) -> int:
         """Number of rounds that were answered."""
         import sqlalchemy as sql
 
-        if connection is None:
-            with self._writing() as own:
-                return self._answered(own)
-        table = self._rounds
-        query = sql.select(sql.func.count()).where(
-            table.c.server == self._name, table.c.state == _CLOSED
-        )
-        return int(connection.execute(query).scalar_one())
+        query = sql.select(sql.func.count(self._rounds.c.number))
+        own = query.filter_by(server=self._name, state=_CLOSED)
+        return int(connection.execute(own).scalar_one())
 
     def _delete(self, connection: Connection, number: int) -> None:
         if connection.dialect.name == "sqlite":  # what is deleted is overwritten in the file
             connection.exec_driver_sql("PRAGMA secure_delete = ON")
-        table = self._arrivals
-        own = table.delete().where(table.c.server == self._name, table.c.round == number)
-        connection.execute(own)
+        connection.execute(self._arrivals.delete().filter_by(server=self._name, round=number))
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         """A transaction, on disk at its end; SQLite has one writer at a time."""
-        where = self._engine.url.render_as_string(hide_password=True)
-        with storage_errors(where), self._engine.connect() as connection:
+        with storage_errors(self._where), self._engine.connect() as connection:
             connection.execution_options(writing=True)
             with connection.begin():
                 yield connection
@@ -380,8 +358,8 @@ def _tables() -> tuple[Table, Table]:
 def _messages(url: str, server: str, number: int, rows: tuple[int, int]) -> NDArray[Any]:
     """A round's messages that arrived in some rows of the database."""
     _, table = _tables()
-    query = table.select().where(table.c.server == server, table.c.round == number)
-    query = query.where(table.c.id.between(*rows)).order_by(table.c.id)
+    query = table.select().filter_by(server=server, round=number).order_by(table.c.id)
+    query = query.where(table.c.id.between(*rows))
     engine = engine_of(url)
     where = engine.url.render_as_string(hide_password=True)
     try:

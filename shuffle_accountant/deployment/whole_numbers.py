@@ -45,16 +45,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-BITS = 53
-"""Bits of a draw."""
-RANGE = 1 << BITS
-"""Number of values of a draw."""
-BYTES = 8
-"""Bytes that a draw takes."""
+# Bits of a draw, the number of its values, and the bytes that it takes.
+BITS, RANGE, BYTES = 53, 1 << 53, 8
 
-Bytes = Callable[[int], bytes]
 Integers = NDArray[np.int64]
-
 
 # Digits of exponentials and logarithms, which `decimal` rounds correctly, and what is given away to
 # stay on the safe side: 2^-53 is four times ten to the minus 16.
@@ -70,7 +64,7 @@ class Draws:
         source: returns a number of random bytes, such as `os.urandom`.
     """
 
-    def __init__(self, source: Bytes) -> None:
+    def __init__(self, source: Callable[[int], bytes]) -> None:
         self._source = source
 
     def draw(self) -> int:
@@ -129,8 +123,7 @@ def loss_of_flipping(draws: int) -> float:
 
 def _exponential_below(exponent: float) -> Fraction:
     """A number in [1, e^exponent] that is closer to it than any double."""
-    exact = Decimal(min(exponent, _LARGEST))
-    found = Context(prec=_DIGITS).exp(exact)
+    found = Context(prec=_DIGITS).exp(Decimal(min(exponent, _LARGEST)))
     return max(Fraction(found) * (1 - Fraction(_SLACK)), Fraction(1))
 
 
@@ -138,7 +131,6 @@ def _logarithm_above(ratio: Fraction) -> float:
     """A double that is at least the logarithm of a ratio >= 1."""
     context = Context(prec=_DIGITS)
     quotient = context.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
-    found = context.ln(quotient)
-    exact = Fraction(found) + Fraction(_SLACK) if ratio > 1 else Fraction(0)
+    exact = Fraction(context.ln(quotient)) + Fraction(_SLACK) if ratio > 1 else Fraction(0)
     nearest = float(exact)
     return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)

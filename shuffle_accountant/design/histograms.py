@@ -40,9 +40,8 @@ from shuffle_accountant.randomizers.oracles import (
 )
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.randomizers.registry import own_kinds
-from shuffle_accountant.rounds.messages import AugmentedShuffle, NoiseMessages
 from shuffle_accountant.rounds.mechanisms import PureMechanism
-from shuffle_accountant.rounds.messages import DummyMessages
+from shuffle_accountant.rounds.messages import AugmentedShuffle, DummyMessages, NoiseMessages
 from shuffle_accountant.rounds.protocol import Protocol
 
 # Largest privacy loss of one noisy count that the search tries, nats.

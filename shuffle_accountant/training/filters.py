@@ -36,8 +36,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.base import Round, conditions_of
-from shuffle_accountant.rounds.protocol import MAX_ROUNDS
-from shuffle_accountant.rounds.protocol import round_from_dict
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, round_from_dict
 from shuffle_accountant.training.budget import BudgetExceeded
 from shuffle_accountant.training.plans import (
     KINDS,

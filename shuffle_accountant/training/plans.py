@@ -59,9 +59,9 @@ from shuffle_accountant.losses.steps.gaussian import gaussian_profile
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round, certified_at
+from shuffle_accountant.rounds.batches import PoissonSampled
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import round_from_dict
-from shuffle_accountant.rounds.batches import PoissonSampled
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 KINDS = ("auto", "gaussian", "unit", "renyi")

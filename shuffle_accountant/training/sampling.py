@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.checks import as_rows, clipped, generator, like
 from shuffle_accountant.randomizers.vectors import VectorRandomizer
-from shuffle_accountant.randomizers.checks import as_rows, clipped, like
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 __all__ = ["UserBatches", "clip", "message_sum", "private_mean"]

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 import shuffle_accountant as sa
 from shuffle_accountant.baselines import allocation_decomposition, allocation_poisson, one_epoch
-from shuffle_accountant.baselines.one_epoch import PoissonEpoch, _profile
+from shuffle_accountant.baselines.one_epoch import poisson_epoch, profile_of
 from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.numerics.rounding import Bound
@@ -67,10 +67,10 @@ def test_the_theorem_of_poisson_sampling_says_when_it_is_useless() -> None:
 def test_profiles_of_sampled_steps(sigma: float) -> None:
     """From above, and close to the certified delta at a few losses."""
     epoch = sa.RandomAllocation(gaussian(sigma), steps=50)
-    sampled = PoissonEpoch.of(epoch, 1 / 50)
+    sampled = poisson_epoch(epoch, 1 / 50)
     step = sa.PoissonSampled(gaussian(sigma), rate=1 / 50)
     losses = np.array([0.0, 0.05, 0.2])
-    worse = np.maximum(sampled.removed(losses), sampled.added(losses))
+    worse = np.maximum(*(profile_of(law, losses) for law in (sampled.remove, sampled.add)))
     for loss, value in zip(losses.tolist(), worse.tolist(), strict=True):
         truth = sa.delta(step, epsilon=loss, rounds=50)
         assert truth.lower <= value <= truth.upper * (1 + 1e-3)
@@ -108,7 +108,7 @@ def test_profiles_of_laws_on_a_grid_are_rounded_up() -> None:
         mass = rng.integers(1, 2**20, 64) / 2.0**27
         law = PldGrid(Bound.PESSIMISTIC, spacing, offset, mass, 0.125, 0.0, 0.0, 0.0)
         losses = np.linspace(0.0, law.losses[-1], 50)
-        for x, found in zip(losses.tolist(), _profile(law, losses).tolist(), strict=True):
+        for x, found in zip(losses.tolist(), profile_of(law, losses).tolist(), strict=True):
             truth = exact(0.125) + MP.fsum(
                 exact(p) * -MP.expm1(exact(x) - exact(loss))
                 for loss, p in zip(law.losses.tolist(), mass.tolist(), strict=True)

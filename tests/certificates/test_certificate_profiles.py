@@ -36,8 +36,8 @@ from shuffle_accountant.certificates.binary_target import BinaryTarget, _place
 from shuffle_accountant.certificates.composition import GridLaw, LossTable, composed
 from shuffle_accountant.certificates.description import parts_of
 from shuffle_accountant.certificates.letters import LettersAmongDecoys, ListedMultisets
-from shuffle_accountant.certificates.profiles import SymmetricProfile
-from shuffle_accountant.certificates.thresholds import Exchanged, Thresholded
+from shuffle_accountant.certificates.profiles import Largest, Mirrored
+from shuffle_accountant.certificates.thresholds import Thresholded
 
 EFFORT = Effort(bits=120, cells=1 << 9, precision=320)
 # Cuts at 2^-36, as for one round and a delta of 1e-6.
@@ -399,8 +399,8 @@ def test_tables_are_summed_exactly():
 def test_sampling_and_mirror_images():
     """``g H(1 + (α - 1)/g)``, and its mirror image below one."""
     target = BinaryTarget(arb(3) / 4, arb(1) / 4, arb(1) / 2, 3)
-    profile = SymmetricProfile([target], arb(1), arb(1) / 4)
-    low, one, high = profile.forward([arb(4) / 5, arb(1), arb(5) / 4], EFFORT)
+    profile = Largest([target], arb(1), arb(1) / 4)
+    low, one, high = profile.values([arb(4) / 5, arb(1), arb(5) / 4], EFFORT)
     quarter = mpmath.mpf(1) / 4
     true = quarter * binary_oracle(3 * quarter, quarter, 2 * quarter, 3, mpmath.mpf(2))
     assert abs(number(high) - true) <= CUT
@@ -552,8 +552,8 @@ def test_thresholds_are_the_worst_number_of_others(p: float, threshold: int) -> 
     # of several alphas the ratio of a count is exactly one of them
     balls = [arb(fmpq(a.numerator, a.denominator)) for a in alphas]
     found = target.forward(balls, EFFORT), target.backward(balls, EFFORT)
-    assert Exchanged(target).forward(balls, EFFORT) == found[1]
-    assert Exchanged(target).backward(balls, EFFORT) == found[0]
+    for order, values in enumerate(found):
+        assert Mirrored(target, exchanged=bool(order)).values(balls, EFFORT) == values
     pairs = [
         (_counts(m + 1, chance, least), _counts(m, chance, least))
         for m in range(threshold - 1, target._last + 1)
@@ -612,7 +612,7 @@ def test_exposed_targets_are_means_of_divergences(everyone: bool, kind: str) -> 
         one = {"randomizer": randomizer, "users": count, **plain, **more}
         rounds = [{"round": one, "count": 1}]
         (part,) = parts_of({"adjacency": "replace-one", "rounds": rounds})
-        return [number(value) for value in part.profile.forward(alphas, EFFORT)]
+        return [number(value) for value in part.orders[0].values(alphas, EFFORT)]
 
     found = values(users, shuffler=leak)
     hidden = [mpmath.mpf(0)] * 3

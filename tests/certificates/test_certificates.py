@@ -400,13 +400,12 @@ def test_what_refutes_a_witness_and_what_is_undecided(weight, height, definite, 
     """Against a profile that is 0.3 everywhere."""
     grid = checking.Grid(1, 6, 60, 64)
     law = SimpleNamespace(first=1, masses=[0], profile=lambda spacing: ([arb(height)], arb(weight)))
-    profile = SimpleNamespace(
-        forward=lambda alphas, effort: [arb("0.3") for _ in alphas],
+    profile: Any = SimpleNamespace(
+        values=lambda alphas, effort: [arb("0.3") for _ in alphas],
         definite=lambda effort: definite,
     )
-    part: Any = SimpleNamespace(profile=profile)
     with pytest.raises(error, match=match):
-        checking._dominates("it", law, part, "forward", grid, grid.effort(0))  # type: ignore[arg-type]
+        checking._dominates("it", law, profile, grid, grid.effort(0))  # type: ignore[arg-type]
 
 
 def test_profiles_that_no_law_follows():

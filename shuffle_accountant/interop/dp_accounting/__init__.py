@@ -14,15 +14,11 @@ from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.interop.dp_accounting.distribution import (
-        ShuffleDpEvent as ShuffleDpEvent,
+        ShuffleDpEvent,
+        ShufflePLDAccountant,
+        to_privacy_loss_distribution,
     )
-    from shuffle_accountant.interop.dp_accounting.distribution import (
-        ShufflePLDAccountant as ShufflePLDAccountant,
-    )
-    from shuffle_accountant.interop.dp_accounting.distribution import (
-        to_privacy_loss_distribution as to_privacy_loss_distribution,
-    )
-    from shuffle_accountant.interop.dp_accounting.reading import protocol_of as protocol_of
+    from shuffle_accountant.interop.dp_accounting.reading import protocol_of
 
 __all__ = [
     "ShuffleDpEvent",
@@ -34,10 +30,5 @@ __all__ = [
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
-        names={
-            "ShuffleDpEvent": "distribution",
-            "ShufflePLDAccountant": "distribution",
-            "protocol_of": "reading",
-            "to_privacy_loss_distribution": "distribution",
-        },
+        names=dict.fromkeys(__all__, "distribution") | {"protocol_of": "reading"},
     )

@@ -36,7 +36,6 @@ except ImportError:
 
 
 _RELATION = dp_accounting.NeighboringRelation
-_RELATIONS = (_RELATION.REPLACE_ONE, _RELATION.REPLACE_SPECIAL)
 
 
 def to_privacy_loss_distribution(
@@ -76,18 +75,18 @@ def to_privacy_loss_distribution(
     library = pld.privacy_loss_distribution
     if not parts:
         return library.identity(interval)
-    masses, infinite = _pmf(composed_law(parts, interval, tolerance))
     create = library.PrivacyLossDistribution.create_from_rounded_probability
-    backward = tuple((loss.reversed, count) for loss, count in parts)
-    if all(back is loss for (back, _), (loss, _) in zip(backward, parts, strict=True)):
-        return create(masses, infinite, interval)
-    masses_add, infinite_add = _pmf(composed_law(backward, interval, tolerance))
+    orders = [parts, tuple((loss.reversed, count) for loss, count in parts)]
+    if all(back is loss for (loss, _), (back, _) in zip(*orders, strict=True)):
+        del orders[1]
+    pmfs = [_pmf(composed_law(order, interval, tolerance)) for order in orders]
+    if len(pmfs) == 1:
+        return create(*pmfs[0], interval)
     return create(
-        masses,
-        infinite,
+        *pmfs[0],
         interval,
-        rounded_probability_mass_function_add=masses_add,
-        infinity_mass_add=infinite_add,
+        rounded_probability_mass_function_add=pmfs[1][0],
+        infinity_mass_add=pmfs[1][1],
         symmetric=False,
     )
 
@@ -159,19 +158,18 @@ class ShufflePLDAccountant(pld.PLDAccountant):  # type: ignore[misc]
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
         self._total = None
         if isinstance(event, ShuffleDpEvent):
-            if self.neighboring_relation not in _RELATIONS:
-                return self.CompositionErrorDetails(
-                    invalid_event=event,
-                    error_message="neighboring_relation must be `REPLACE_ONE` or "
-                    "`REPLACE_SPECIAL` for `ShuffleDpEvent`: a shuffled round hides what one user "
-                    f"says, not that there is one. Found {self.neighboring_relation}.",
+            wrong, found = None, self.neighboring_relation
+            if found not in (_RELATION.REPLACE_ONE, _RELATION.REPLACE_SPECIAL):
+                wrong = (
+                    "`REPLACE_ONE` or `REPLACE_SPECIAL` for `ShuffleDpEvent`: a shuffled round "
+                    "hides what one user says, not that there is one"
                 )
-            zero_out = event.round.adjacency is Adjacency.ZERO_OUT
-            if zero_out and self.neighboring_relation is not _RELATION.REPLACE_SPECIAL:
+            elif found is _RELATION.REPLACE_ONE and event.round.adjacency is Adjacency.ZERO_OUT:
+                wrong = f"`REPLACE_SPECIAL` for a round of adjacency {Adjacency.ZERO_OUT.named}"
+            if wrong is not None:
                 return self.CompositionErrorDetails(
                     invalid_event=event,
-                    error_message="neighboring_relation must be `REPLACE_SPECIAL` for a round of "
-                    f"adjacency {Adjacency.ZERO_OUT.named}. Found {self.neighboring_relation}.",
+                    error_message=f"neighboring_relation must be {wrong}. Found {found}.",
                 )
             if do_compose:
                 self._rounds += Protocol([(event.round, count)])

@@ -13,9 +13,9 @@ from shuffle_accountant.interop.dp_accounting.distribution import ShuffleDpEvent
 from shuffle_accountant.losses.base import Effort, EqualCells
 from shuffle_accountant.losses.steps.mixed_gaussians import MixturePair
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
-from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import FixedSizeSampled, PoissonSampled
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound
@@ -57,30 +57,20 @@ def protocol_of(event: Any) -> Protocol:
     name = type(event).__name__
     if isinstance(event, ShuffleDpEvent):
         return Protocol([(event.round, 1)])
+    if name == "ComposedDpEvent":
+        return sum(map(protocol_of, event.events), Protocol())
+    if name == "SelfComposedDpEvent":
+        return protocol_of(event.event) * int(event.count)
     if name in _REFUSED:
         raise ValueError(f"event must be one that can be read, got {name}: {_REFUSED[name]}")
     if name not in _READ:
         raise ValueError(f"event must be one that can be read, got {name}, which is not known")
-    return _READ[name](event)
+    one = _READ[name](event)
+    return Protocol([] if one is None else [(one, 1)])
 
 
-def _nothing(event: Any) -> Protocol:
-    return Protocol()
-
-
-def _composed(event: Any) -> Protocol:
-    whole = Protocol()
-    for one in event.events:
-        whole += protocol_of(one)
-    return whole
-
-
-def _repeated(event: Any) -> Protocol:
-    return protocol_of(event.event) * int(event.count)
-
-
-def _noise(event: Any) -> Protocol:
-    return Protocol([(PoissonSampled(_step(event), rate=1.0), 1)])
+def _noise(event: Any) -> Round:
+    return PoissonSampled(_step(event), rate=1.0)
 
 
 def _step(event: Any) -> Mechanism:
@@ -114,22 +104,21 @@ def _precision(event: Any) -> float | None:
     return None
 
 
-def _sampled(event: Any) -> Protocol:
+def _sampled(event: Any) -> Round | None:
     if _precision(event.event) == 0.0:  # noise added no times
-        return Protocol()
-    step = _step(event.event)
-    return Protocol([(PoissonSampled(step, rate=event.sampling_probability), 1)])
+        return None
+    return PoissonSampled(_step(event.event), rate=event.sampling_probability)
 
 
-def _without_replacement(event: Any) -> Protocol:
+def _without_replacement(event: Any) -> Round:
     step = _step(event.event)
     if not isinstance(step, GaussianMechanism):
         raise ValueError(f"event drawn without replacement must be Gaussian noise, got {step!r}")
     size, population = event.sample_size, event.source_dataset_size
-    return Protocol([(FixedSizeSampled(step, size=size, population=population), 1)])
+    return FixedSizeSampled(step, size=size, population=population)
 
 
-def _tree(event: Any) -> Protocol:
+def _tree(event: Any) -> Round | None:
     """A record is in one step of one tree: in as many released nodes as that tree is high."""
     steps = event.step_counts
     counts = [int(one) for one in (steps if isinstance(steps, list | tuple) else [steps])]
@@ -137,39 +126,32 @@ def _tree(event: Any) -> Protocol:
         raise ValueError(f"step_counts of an event must be numbers >= 0, got {steps!r:.80}")
     height = max(counts).bit_length()
     if height == 0:
-        return Protocol()
+        return None
     noise = event.noise_multiplier / math.sqrt(height) * (1.0 - 1e-15)
-    step = GaussianMechanism(noise_multiplier=noise)
-    return Protocol([(PoissonSampled(step, rate=1.0), 1)])
+    return PoissonSampled(GaussianMechanism(noise_multiplier=noise), rate=1.0)
 
 
-def _response(event: Any) -> Protocol:
+def _response(event: Any) -> Round | None:
     """A uniform report with a probability, else the true one."""
     uniform, kinds = float(event.noise_parameter), int(event.num_buckets)
     if not 0.0 < uniform <= 1.0:
         raise ValueError(f"noise_parameter of an event must be in (0, 1], got {uniform!r}")
     if uniform == 1.0 or kinds == 1:
-        return Protocol()
+        return None
     eps0 = math.log1p((1.0 - uniform) * kinds / uniform) * (1.0 + 1e-15)
-    one = ShuffleRound(RandomizedResponse(categories=kinds, eps0=eps0), users=1)
-    return Protocol([(one, 1)])
+    return ShuffleRound(RandomizedResponse(categories=kinds, eps0=eps0), users=1)
 
 
-def _table(make: Callable[[bool], Any]) -> Protocol:
-    one = PldRound(make(True), optimistic=make(False), adjacency=Adjacency.ZERO_OUT)
-    return Protocol([(one, 1)])
-
-
-def _discrete_laplace(event: Any) -> Protocol:
+def _discrete_laplace(event: Any) -> Round:
     build = pld.privacy_loss_distribution.from_discrete_laplace_mechanism
-    return _table(
-        lambda upper: build(
-            event.noise_parameter, sensitivity=event.sensitivity, pessimistic_estimate=upper
-        )
+    noise, shift = event.noise_parameter, event.sensitivity
+    upper, lower = (
+        build(noise, sensitivity=shift, pessimistic_estimate=above) for above in (True, False)
     )
+    return PldRound(upper, optimistic=lower, adjacency=Adjacency.ZERO_OUT)
 
 
-def _mixture(event: Any) -> Protocol:
+def _mixture(event: Any) -> Round | None:
     """A mixture of shifts of one sign, with own tables of its profile."""
     shifts = [abs(float(one)) for one in event.sensitivities]
     if min(event.sensitivities) < 0.0 < max(event.sensitivities):
@@ -179,28 +161,27 @@ def _mixture(event: Any) -> Protocol:
     held = sorted(zip(shifts, event.sampling_probs, strict=True))
     held = [(shift, float(chance)) for shift, chance in held if chance > 0.0]
     if held[-1][0] == 0.0:
-        return Protocol()
+        return None
     places, chances = zip(*held, strict=True)
     loss = ProfiledLoss(MixturePair(float(event.standard_deviation), places, chances))
     cells = EqualCells(_CELL * loss.deviation)
 
-    def table(side: Bound, swapped: bool) -> PldTable:
-        return table_of((loss.reversed if swapped else loss).atoms(side, cells, _EFFORT))
-
-    one = PldRound.from_tables(
-        table(Bound.PESSIMISTIC, False),
-        table(Bound.PESSIMISTIC, True),
-        optimistic_remove=table(Bound.OPTIMISTIC, False),
-        optimistic_add=table(Bound.OPTIMISTIC, True),
+    sides = (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
+    tables = [
+        table_of(one.atoms(side, cells, _EFFORT)) for side in sides for one in (loss, loss.reversed)
+    ]
+    remove, add, optimistic_remove, optimistic_add = tables
+    return PldRound.from_tables(
+        remove,
+        add,
+        optimistic_remove=optimistic_remove,
+        optimistic_add=optimistic_add,
         adjacency=Adjacency.ZERO_OUT,
     )
-    return Protocol([(one, 1)])
 
 
-_READ: dict[str, Callable[[Any], Protocol]] = {
-    "NoOpDpEvent": _nothing,
-    "ComposedDpEvent": _composed,
-    "SelfComposedDpEvent": _repeated,
+_READ: dict[str, Callable[[Any], Round | None]] = {
+    "NoOpDpEvent": lambda event: None,
     "GaussianDpEvent": _noise,
     "LaplaceDpEvent": _noise,
     "DiscreteLaplaceDpEvent": _discrete_laplace,

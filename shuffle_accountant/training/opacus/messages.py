@@ -19,9 +19,8 @@ from torch.utils.data import DataLoader, Sampler, get_worker_info
 from shuffle_accountant import validation as validate
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.numerics.secure import SecureGenerator
-from shuffle_accountant.randomizers.checks import generator
+from shuffle_accountant.randomizers.checks import as_rows, generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
-from shuffle_accountant.randomizers.checks import as_rows
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 from shuffle_accountant.training.opacus.draws import Draw, Pass, Trace, tagged
