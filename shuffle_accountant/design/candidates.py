@@ -21,7 +21,7 @@ from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
 from shuffle_accountant.calibration.search import (
     Evidence,
-    decimals_downwards,
+    decimals,
     integers_upwards,
     ratios_downwards,
 )
@@ -283,9 +283,7 @@ def smallest_multiplier(
     # the ladder goes down; the precision 1/sigma falls where privacy rises
     finest, coarsest = 1e6, 1e-9
     precision, evidence = target.search(
-        decimals_downwards(finest, coarsest)
-        if ratio is None
-        else ratios_downwards(finest, coarsest, ratio),
+        decimals(finest, coarsest) if ratio is None else ratios_downwards(finest, coarsest, ratio),
         lambda value: protocol(1.0 / value),
         min(max(1.0 / guess, coarsest), finest),
         slope,
