@@ -30,6 +30,12 @@ Url = Annotated[
     typer.Argument(help="Database: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."),
 ]
 Name = Annotated[str, typer.Argument(help="Name of the ledger in it.")]
+# named, as the parser of numbers changes the options that it finds here
+Count = Annotated[int, flag("How many steps, >= 0.")]
+StepUsers = Annotated[int | None, flag("Users of each step, if not as many as planned.")]
+StepPopulation = Annotated[
+    int | None, flag("People that the users of each step were drawn from, if not as planned.")
+]
 OfFilter = Annotated[bool, flag("The name is that of a `PrivacyFilter`.", "--filter")]
 
 
@@ -65,11 +71,9 @@ def create(
 def step(
     url: Url,
     name: Name,
-    count: Annotated[int, flag("How many steps, >= 0.")] = 1,
-    users: Annotated[int | None, flag("Users of each step, if not as many as planned.")] = None,
-    population: Annotated[
-        int | None, flag("People that the users of each step were drawn from, if not as planned.")
-    ] = None,
+    count: Count = 1,
+    users: StepUsers = None,
+    population: StepPopulation = None,
 ) -> None:
     """Record steps before they are released; exit code 1 if the budget refuses them."""
     ledger = _opened(ShuffleLedger.open, url, name)
