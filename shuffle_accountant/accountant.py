@@ -213,12 +213,10 @@ class FourierAccountant:
         """
         state = unsealed(state, _STORED, sealed_since=3)
         accountant = cls(tolerance=state["tolerance"], memory_limit=state["memory_limit"])
-        if "adjacency" in state:
-            held = {name: state[name] for name in ("adjacency", "rounds")}
-            accountant.compose(Protocol.from_dict(held))
-        else:
-            accountant.compose(Protocol.from_list(state["rounds"]))
-        return accountant
+        if "adjacency" not in state:
+            return accountant.compose(Protocol.from_list(state["rounds"]))
+        held = {name: state[name] for name in ("adjacency", "rounds")}
+        return accountant.compose(Protocol.from_dict(held))
 
 
 def epsilon(

@@ -9,7 +9,8 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -57,6 +58,20 @@ def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) 
     warnings.warn(message, category, stacklevel=level)
 
 
+@contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    """The block's warnings of answers, one line each; the list is filled at the end of the block.
+
+    The lines stand before those that the block itself puts into the list.
+    """
+    lines: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        for kind in (LooseBracketWarning, WeakPrivacyWarning):
+            warnings.simplefilter("always", kind)
+        yield lines
+    lines[:0] = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
+
+
 def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
     """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
 
@@ -82,6 +97,14 @@ def in_order(lower: float, upper: float) -> tuple[float, float]:
         CrossedEndsError,
     )
     return upper, lower
+
+
+def _checked(lower: float, upper: float) -> tuple[float, float]:
+    """The two ends of a bracket as floats in ascending order, none negative or NaN."""
+    lower, upper = float(lower), float(upper)
+    if not (lower >= 0.0 and upper >= 0.0):  # also false for NaN
+        raise ValueError(f"internal error: not a bracket: lower={lower!r}, upper={upper!r}")
+    return in_order(lower, upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,13 +201,9 @@ class Bracket(float):
         regroup: Callable[..., Bracket] | None = None,
     ) -> Bracket:
         """Check the ends and build the float."""
-        if not (lower >= 0.0 and upper >= 0.0):  # also false for NaN
-            raise ValueError(
-                f"internal error: not a bracket: lower={float(lower)!r}, upper={float(upper)!r}"
-            )
-        lower, upper = in_order(float(lower), float(upper))
+        lower, upper = _checked(lower, upper)
         self = super().__new__(cls, upper)
-        self._lower = float(lower)
+        self._lower = lower
         self._ledger = ErrorLedger() if ledger is None else ledger
         self._reduction = reduction
         self._adjacency = adjacency
@@ -282,36 +301,19 @@ class Bracket(float):
         return f"Bracket({lower} <= x <= {upper}, reduction={self._reduction!r})"
 
     def __reduce__(self) -> tuple[Callable[..., Bracket], tuple[Any, ...]]:
-        return _rebuild, (
-            self._lower,
-            self.upper,
-            self._ledger,
-            self._reduction,
-            self._adjacency,
-            self._conditions,
-            self._regroup,
-        )
+        ends = (self._lower, self.upper, self._ledger, self._reduction)
+        return _rebuild, (*ends, self._adjacency, self._conditions, self._regroup)
 
 
 def _rebuild(
-    lower: float,
-    upper: float,
-    ledger: ErrorLedger,
-    reduction: str,
-    adjacency: Adjacency | None = None,  # brackets pickled by 0.1.0 have none
-    conditions: Callable[[], tuple[str, ...]] | None = None,  # nor have those of 0.2.0
-    regroup: Callable[..., Bracket] | None = None,
+    lower: float, upper: float, ledger: ErrorLedger, reduction: str, *about: Any
 ) -> Bracket:
-    """Inverse of `Bracket.__reduce__`: pickling and copying."""
-    return Bracket(
-        lower=lower,
-        upper=upper,
-        ledger=ledger,
-        reduction=reduction,
-        adjacency=adjacency,
-        conditions=conditions,
-        regroup=regroup,
-    )
+    """Inverse of `Bracket.__reduce__`: pickling and copying.
+
+    Brackets pickled by 0.1.0 have no adjacency, and those of 0.2.0 no conditions.
+    """
+    named = dict(zip(("adjacency", "conditions", "regroup"), about, strict=False))
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=reduction, **named)
 
 
 class Attained(float):
@@ -332,11 +334,9 @@ class Attained(float):
 
     def __new__(cls, *, lower: float, upper: float, dataset: tuple[int, int, int]) -> Attained:
         """Check the ends and build the float."""
-        if not (lower >= 0.0 and upper >= 0.0):  # also false for NaN
-            raise ValueError(f"internal error: not a bracket: lower={lower!r}, upper={upper!r}")
-        lower, upper = in_order(float(lower), float(upper))
+        lower, upper = _checked(lower, upper)
         self = super().__new__(cls, lower)
-        self._upper, self._dataset = float(upper), dataset
+        self._upper, self._dataset = upper, dataset
         return self
 
     @property
@@ -358,9 +358,7 @@ class Attained(float):
         lower, upper = format_ends(float(self), self._upper)
         return f"Attained({lower} <= x <= {upper}, dataset={self._dataset})"
 
-    def __reduce__(
-        self,
-    ) -> tuple[Callable[..., Attained], tuple[float, float, tuple[int, int, int]]]:
+    def __reduce__(self) -> tuple[Callable[..., Attained], tuple[Any, ...]]:
         return _attained, (float(self), self._upper, self._dataset)
 
 
@@ -378,16 +376,11 @@ def format_ends(lower: float, upper: float) -> tuple[str, str]:
     """
     if lower == upper:
         return repr(lower), repr(upper)
-    place = _leading_place(upper - lower) - 1 if upper < math.inf else 0
+    place = decimal.Decimal(repr(upper - lower)).adjusted() - 1 if upper < math.inf else 0
     return (
         _format_end(lower, place, decimal.ROUND_FLOOR),
         _format_end(upper, place, decimal.ROUND_CEILING),
     )
-
-
-def _leading_place(value: float) -> int:
-    """Power of ten of the first significant digit of a finite value > 0."""
-    return decimal.Decimal(repr(value)).adjusted()
 
 
 def _format_end(value: float, place: int, rounding: str) -> str:
@@ -396,28 +389,61 @@ def _format_end(value: float, place: int, rounding: str) -> str:
         return "0"
     if math.isinf(value):
         return "inf"
-    leading = _leading_place(value)
-    if leading - place >= 17:
+    exact = decimal.Decimal(repr(value))
+    if exact.adjusted() - place >= 17:
         return repr(value)
+    last = min(place, exact.adjusted() - 1)
     with decimal.localcontext(prec=40):
-        quantum = decimal.Decimal(1).scaleb(min(place, leading - 1))
-        rounded = decimal.Decimal(repr(value)).quantize(quantum, rounding=rounding)
+        rounded = exact.quantize(decimal.Decimal(1).scaleb(last), rounding=rounding)
     if -5 <= rounded.adjusted() < 16:
         return f"{rounded:f}"
-    digits = rounded.adjusted() - min(place, leading - 1)
-    return f"{rounded:.{digits}e}"
+    return f"{rounded:.{rounded.adjusted() - last}e}"
+
+
+class _Curve:
+    """Two certified curves, in fields of the same shape, of which read-only copies are kept."""
+
+    __slots__ = ()
+
+    lower: npt.NDArray[np.float64]
+    upper: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Number of points m."""
+        return self.lower.size
+
+    def _keep(self, name: str, values: npt.ArrayLike) -> None:
+        array = np.array(values, dtype=np.float64)
+        array.setflags(write=False)
+        object.__setattr__(self, name, array)
+
+    def _keep_copies(self) -> set[tuple[int, ...]]:
+        """The shapes of all fields, which are replaced by copies."""
+        names = [one.name for one in fields(self)]  # type: ignore[arg-type]
+        for name in names:
+            self._keep(name, getattr(self, name))
+        return {getattr(self, name).shape for name in names}
+
+    def _order_ends(self, name: str) -> None:
+        """Exchange the ends where the lower one is above the upper one, with one warning."""
+        lower, upper = self.lower, self.upper
+        if not np.all((lower >= 0.0) & (upper >= 0.0)):  # also false for NaN
+            raise ValueError(f"internal error: not {name}: an end is negative or NaN")
+        crossed = np.flatnonzero(lower > upper)
+        if crossed.size > 0:
+            in_order(float(lower[crossed[0]]), float(upper[crossed[0]]))
+            self._keep("lower", np.minimum(lower, upper))
+            self._keep("upper", np.maximum(lower, upper))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PrivacyProfile:
-    """The curve δ(ε) between two certified curves.
+class PrivacyProfile(_Curve):
+    """The curve δ(ε) between two certified curves; the arrays are read-only copies.
 
     Attributes:
         epsilons: the ε values asked for, shape (m,).
         lower: certified lower ends of δ there, shape (m,).
         upper: certified upper ends of δ there, shape (m,).
-
-    The arrays are read-only copies.
 
     Raises:
         ValueError: arrays of different shapes or not one-dimensional, or an end that is negative or
@@ -430,22 +456,14 @@ class PrivacyProfile:
     upper: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            array = np.array(getattr(self, one.name), dtype=np.float64)
-            array.setflags(write=False)
-            object.__setattr__(self, one.name, array)
-        shapes = {self.epsilons.shape, self.lower.shape, self.upper.shape}
+        shapes = self._keep_copies()
         if len(shapes) != 1 or self.epsilons.ndim != 1:
             raise ValueError(f"internal error: a profile needs three equal shapes (m,): {shapes}")
-        _order_ends(self, "a profile")
-
-    def __len__(self) -> int:
-        """Number of points m."""
-        return self.epsilons.size
+        self._order_ends("a profile")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TradeOffCurve:
+class TradeOffCurve(_Curve):
     """The least false negative rate of any test of two neighbours, between two certified curves.
 
     Attributes:
@@ -454,11 +472,7 @@ class TradeOffCurve:
             better, in either order of the neighbours.
         upper: certified upper ends for the composed dominating pairs, shape (m,).
 
-    The arrays are read-only copies.
-
-    Raises:
-        ValueError: arrays of different shapes, or an end that is negative or NaN (a bug in the code
-            that built them). Ends in the wrong order are exchanged, with a `CrossedEndsError`.
+    The arrays are read-only copies. Errors are those of `PrivacyProfile`.
     """
 
     false_positive_rates: npt.NDArray[np.float64]
@@ -466,28 +480,6 @@ class TradeOffCurve:
     upper: npt.NDArray[np.float64]
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            array = np.array(getattr(self, one.name), dtype=np.float64)
-            array.setflags(write=False)
-            object.__setattr__(self, one.name, array)
-        if not self.false_positive_rates.shape == self.lower.shape == self.upper.shape:
+        if len(self._keep_copies()) != 1:
             raise ValueError("internal error: a trade-off curve needs three equal shapes (m,)")
-        _order_ends(self, "a trade-off curve")
-
-    def __len__(self) -> int:
-        """Number of points m."""
-        return self.false_positive_rates.size
-
-
-def _order_ends(curve: PrivacyProfile | TradeOffCurve, name: str) -> None:
-    """Exchange the curve's ends where the lower one is above the upper one, with one warning."""
-    lower, upper = curve.lower, curve.upper
-    if not np.all((lower >= 0.0) & (upper >= 0.0)):  # also false for NaN
-        raise ValueError(f"internal error: not {name}: an end is negative or NaN")
-    crossed = np.flatnonzero(lower > upper)
-    if crossed.size == 0:
-        return
-    in_order(float(lower[crossed[0]]), float(upper[crossed[0]]))
-    for end, array in (("lower", np.minimum(lower, upper)), ("upper", np.maximum(lower, upper))):
-        array.setflags(write=False)
-        object.__setattr__(curve, end, array)
+        self._order_ends("a trade-off curve")

@@ -59,30 +59,23 @@ def explained(thing: Any) -> Any:
         owner: object = thing.__self__
         explained(type(owner))
         return getattr(owner, thing.__name__)
-    elif isinstance(thing, FunctionType) and _own(thing):
-        return thing if hasattr(thing, _MARK) else _explained_function(thing)
-    elif isinstance(thing, ModuleType) and _own_module(thing) and hasattr(thing, "__all__"):
+    elif isinstance(thing, FunctionType) and _own(thing.__module__) and not hasattr(thing, _MARK):
+        call, home = _explaining(thing, None), vars(sys.modules[thing.__module__])
+        name = thing.__name__
+        if home.get(name) is thing:
+            home[name] = call
+        return call
+    elif isinstance(thing, ModuleType) and _own(thing.__name__) and hasattr(thing, "__all__"):
         explain_calls(thing.__name__)
     return thing
 
 
-def _explained_function(function: FunctionType) -> Callable[..., Any]:
-    call, home = _explaining(function, None), sys.modules[function.__module__]
-    if getattr(home, function.__name__, None) is function:
-        setattr(home, function.__name__, call)
-    return call
-
-
-def _own(thing: Any) -> bool:
-    return str(thing.__module__).partition(".")[0] == ROOT
-
-
-def _own_module(thing: ModuleType) -> bool:
-    return thing.__name__.partition(".")[0] == ROOT
+def _own(module: object) -> bool:
+    return str(module).partition(".")[0] == ROOT
 
 
 def _explain_methods(kind: type) -> None:
-    if not _own(kind) or issubclass(kind, Enum) or _MARK in vars(kind):
+    if not _own(kind.__module__) or issubclass(kind, Enum) or _MARK in vars(kind):
         return
     for name, member in list(vars(kind).items()):
         if name.startswith("_") and name not in _CALLED_BY_USERS:
@@ -144,89 +137,65 @@ def _told(
             made = name in ("__init__", "__new__")
             name = kind.__name__ if made else f"{kind.__name__}.{name}"
             parameters, args = parameters[1:], args[1:]
-        call = _Call(parameters, args, kwargs)
-        return f"{name} {call.reason()}: write {name.rpartition('.')[2]}({call.meant()})"
+        reason, meant = _explanation(parameters, args, kwargs)
+        return f"{name} {reason}: write {name.rpartition('.')[2]}({meant})"
     return None
 
 
-class _Call:
-    """Arguments as they were given, and where each belongs."""
+def _explanation(
+    parameters: list[inspect.Parameter], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Phrase that says how a call does not fit, and the arguments of the call that was meant."""
+    parameters = [
+        one for one in parameters if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    names = [one.name for one in parameters]
+    required = {one.name for one in parameters if one.default is one.empty}
+    placed = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    values = dict(zip(placed, args, strict=False))
+    twice = [name for name in kwargs if name in values]
+    values |= {name: value for name, value in kwargs.items() if name in names}
 
-    def __init__(
-        self,
-        parameters: list[inspect.Parameter],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-    ) -> None:
-        kinds = inspect.Parameter
-        self._parameters = [
-            one for one in parameters if one.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)
-        ]
-        placed = [one for one in self._parameters if one.kind is not kinds.KEYWORD_ONLY]
-        self._by_place = {one.name for one in placed[: len(args)]}
-        self._values = dict(zip((one.name for one in placed), args, strict=False))
-        self._twice = [name for name in kwargs if name in self._values]
-        names = {one.name for one in self._parameters}
-        self._values |= {name: value for name, value in kwargs.items() if name in names}
-        self._missing = [name for name in self._free() if self._required(name)]
-        self._unknown = [name for name in kwargs if name not in names]
-        self._surplus = args[len(placed) :]
-        self._named = list[str]()
-        self._place_the_unknown({name: kwargs[name] for name in self._unknown})
-        self._place_the_surplus()
-
-    def _required(self, name: str) -> bool:
-        return next(one for one in self._parameters if one.name == name).default is (
-            inspect.Parameter.empty
-        )
-
-    def _free(self) -> list[str]:
+    def free() -> list[str]:
         """Names without a value, those that must have one first."""
-        free = [one.name for one in self._parameters if one.name not in self._values]
-        return sorted(free, key=lambda name: not self._required(name))
+        without = [name for name in names if name not in values]
+        return sorted(without, key=lambda name: name not in required)
 
-    def _place_the_unknown(self, given: dict[str, Any]) -> None:
-        """Put arguments of other names where the names are alike, or where one is missing."""
-        for name in list(given):
-            import difflib  # only for messages, and not quick to import
+    missing = [name for name in free() if name in required]
+    # arguments of other names go where the names are alike, or where one is missing
+    unknown = {name: value for name, value in kwargs.items() if name not in names}
+    homeless = dict(unknown)
+    for name in unknown:
+        import difflib  # only for messages, and not quick to import
 
-            alike = difflib.get_close_matches(name, self._free(), 1, _ALIKE)
-            if alike:
-                self._values[alike[0]] = given.pop(name)
-        missing = [name for name in self._free() if self._required(name)]
-        if len(given) == len(missing) == 1:
-            self._values[missing[0]] = next(iter(given.values()))
+        for alike in difflib.get_close_matches(name, free(), 1, _ALIKE):
+            values[alike] = homeless.pop(name)
+    still_missing = [name for name in free() if name in required]
+    if len(homeless) == len(still_missing) == 1:
+        values[still_missing[0]] = next(iter(homeless.values()))
+    # arguments without a name go where something is missing, in order
+    surplus = args[len(placed) :]
+    by_name = dict(zip(free(), surplus, strict=False))
+    values |= by_name
 
-    def _place_the_surplus(self) -> None:
-        """Put arguments without a name where something is missing, in order."""
-        for name, value in zip(self._free(), self._surplus, strict=False):
-            self._values[name] = value
-            self._named.append(name)
-
-    def reason(self) -> str:
-        """Phrase that says how the call does not fit the signature."""
-        said = []
-        if self._unknown:
-            said.append(f"has no argument {_listed(map(repr, self._unknown))}")
-        if self._twice:
-            said.append(f"was given {_listed(self._twice)} twice")
-        if len(self._named) < len(self._surplus):
-            said.append(f"takes no more than {len(self._parameters)} arguments")
-        elif self._named:
-            said.append(f"takes {_listed(self._named)} by name")
-        return ", ".join(said or [f"needs {_listed(self._missing)}"])
-
-    def meant(self) -> str:
-        """The arguments of the call that was meant."""
-        written = []
-        for one in self._parameters:
-            if one.name in self._values:
-                value = shown(self._values[one.name])
-                value = value if len(value) <= _LONG else one.name
-                written.append(value if one.name in self._by_place else f"{one.name}={value}")
-            elif self._required(one.name):
-                written.append(f"{one.name}=...")
-        return ", ".join(written)
+    said = []
+    if unknown:
+        said.append(f"has no argument {_listed(map(repr, unknown))}")
+    if twice:
+        said.append(f"was given {_listed(twice)} twice")
+    if len(by_name) < len(surplus):
+        said.append(f"takes no more than {len(parameters)} arguments")
+    elif by_name:
+        said.append(f"takes {_listed(by_name)} by name")
+    meant = []
+    for name in names:
+        if name in values:
+            value = shown(values[name])
+            value = value if len(value) <= _LONG else name
+            meant.append(value if name in placed[: len(args)] else f"{name}={value}")
+        elif name in required:
+            meant.append(f"{name}=...")
+    return ", ".join(said or [f"needs {_listed(missing)}"]), ", ".join(meant)
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -265,8 +234,7 @@ def lazy_attributes(
         try:
             module = importlib.import_module(f"{package}.{homes[name]}")
         except ModuleNotFoundError as absent:
-            own = (absent.name or "").split(".")[0] == package.split(".")[0]
-            if missing is None or own:
+            if missing is None or _own(absent.name or ""):
                 raise
             raise ImportError(missing) from absent
         return explained(module if name in (modules or {}) else getattr(module, name))

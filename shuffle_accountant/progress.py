@@ -37,13 +37,9 @@ def share_of_bar() -> Iterator[Report]:
     report = _free.get()
     _free.set(None)
     try:
-        yield report or _unseen
+        yield report or (lambda fraction: None)
     finally:
         _free.set(report)
-
-
-def _unseen(fraction: float) -> None:
-    """Ignore the fraction done: no bar is shown."""
 
 
 @contextmanager
@@ -51,9 +47,6 @@ def progress_bar(description: str) -> Iterator[Report]:
     """Show a bar on stderr while the block runs, if it is a terminal, from the second second on.
 
     Work that never reports shows a running clock instead of a filling bar.
-
-    Args:
-        description: a word or two to stand before the bar.
 
     Yields:
         A function that takes the fraction done so far, in [0, 1]; it may be called from any

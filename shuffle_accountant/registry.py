@@ -1,9 +1,8 @@
 """Registries: bounds and measures by name, classes by the kind in a state; and states' digests.
 
-*Digests of stored states*: a state that was altered or cut by accident is refused.
-
-A state in plain JSON types has a field ``digest``, the SHA-256 of all its other fields. The digest
-is no signature: who alters a state on purpose can compute it anew.
+A state in plain JSON types has a field ``digest``, the SHA-256 of all its other fields: one that
+was altered or cut by accident is refused. It is no signature: who alters a state on purpose can
+compute it anew.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def unsealed(
     """
     state: dict[str, Any] = validate.instance(dict, state=stored)
     schema = validate.integer(minimum=1, maximum=max(fields), schema=state.get("schema"))
-    wanted = {*fields[schema], *(("digest",) if schema >= sealed_since else ())}
+    wanted = {*fields[schema]} | ({"digest"} if schema >= sealed_since else set())
     if set(state) != wanted:
         raise ValueError(
             f"state of schema {schema} must have fields {sorted(wanted)}, "
@@ -67,10 +66,7 @@ def unsealed(
             "write it anew",
             UserWarning,
         )
-    elif (
-        digest_of({name: held for name, held in state.items() if name != "digest"})
-        != (state["digest"])
-    ):
+    elif state["digest"] != digest_of({name: state[name] for name in fields[schema]}):
         raise ValueError(
             f"state was altered: it does not fit its digest {validate.shown(state['digest'])}"
         )
@@ -106,11 +102,9 @@ GROUP = "shuffle_accountant"
 class Registry(Generic[T]):
     """Entries in the order of their ranks, of equal ranks in that of their names.
 
-    The files of a package register their own, and are imported when the registry is first read; a
-    file that is added to the package needs no mention anywhere. Anybody else may register more.
-
-    Args:
-        package: name of the package whose modules register entries.
+    The files of a package, which is given by its name, register their own, and are imported when
+    the registry is first read; a file that is added needs no mention anywhere. Anybody else may
+    register more.
     """
 
     def __init__(self, package: str) -> None:
@@ -134,8 +128,7 @@ class Registry(Generic[T]):
         return self._all().pop(name)
 
     def __iter__(self) -> Iterator[T]:
-        entries = list(self._all().values())
-        return iter(sorted(entries, key=lambda entry: (entry.rank, entry.name)))
+        return iter(sorted(self._all().values(), key=lambda entry: (entry.rank, entry.name)))
 
     def __len__(self) -> int:
         return len(self._all())
@@ -148,8 +141,7 @@ class Registry(Generic[T]):
 
     def _all(self) -> dict[str, T]:
         if not self._complete:
-            package = importlib.import_module(self._package)
-            for module in pkgutil.iter_modules(package.__path__):
+            for module in pkgutil.iter_modules(importlib.import_module(self._package).__path__):
                 importlib.import_module(f"{self._package}.{module.name}")
             self._complete = True
         return self._entries
@@ -211,9 +203,9 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
 
     def add(self, cls: type[K]) -> None:
         """Register a class that has a ``kind`` of its own; abstract ones have none."""
-        if "kind" not in cls.__dict__:
+        kind: str | None = cls.__dict__.get("kind")
+        if kind is None:
             return
-        kind: str = cls.__dict__["kind"]
         owner = self._classes.get(kind, cls)
         # a decorator may make a class a second time
         if (owner.__module__, owner.__qualname__) != (cls.__module__, cls.__qualname__) or (

@@ -43,11 +43,7 @@ class SweepRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: a bracket as its ends and its reduction, infinity as "inf"."""
-        return {
-            "parameters": _plain(self.parameters),
-            "answer": _plain(self.answer),
-            "error": self.error,
-        }
+        return {name: _plain(getattr(self, name)) for name in ("parameters", "answer", "error")}
 
 
 def sweep(
@@ -59,8 +55,8 @@ def sweep(
 ) -> list[SweepRecord]:
     """Call ``function`` at every point of a grid and collect the answers.
 
-    An interruption stops the workers and
-    is raised as `KeyboardInterrupt`; to keep what was found until then, use `sweep_records`.
+    An interruption stops the workers and is raised as `KeyboardInterrupt`; to keep what was found
+    until then, use `sweep_records`.
 
     Args:
         function: called with the parameters as keywords; returns a `Bracket`, a number, or anything
@@ -79,11 +75,11 @@ def sweep(
     """
     points = _points(grid)
     found = []
-    shown: AbstractContextManager[Callable[[float], Any]]
+    shown: AbstractContextManager[Callable[[float], Any]] = nullcontext(lambda share: None)
     if not isinstance(progress, bool):
         shown = nullcontext(validate.function(progress=progress))
-    else:
-        shown = progress_bar("sweeping") if progress else nullcontext(lambda share: None)
+    elif progress:
+        shown = progress_bar("sweeping")
     with shown as report:
         for record in _records(function, points, jobs):
             found.append(record)
@@ -155,14 +151,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Bracket):
-        ends = {"lower": _plain(value.lower), "upper": _plain(value.upper)}
-        return ends | {"reduction": value.reduction}
+        return _plain({name: getattr(value, name) for name in ("lower", "upper", "reduction")})
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return int(value)
     if value is None or isinstance(value, bool | str):
         return value
+    if isinstance(value, int):
+        return int(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):

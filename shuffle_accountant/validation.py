@@ -18,6 +18,7 @@ import numbers
 import operator
 import reprlib
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -41,7 +42,7 @@ _LONGEST_SHOWN = 160
 def _single(named: dict[str, object]) -> tuple[str, object]:
     if len(named) != 1:
         raise TypeError(f"a validator takes exactly one keyword argument, got {sorted(named)}")
-    return next(iter(named.items()))
+    return named.popitem()
 
 
 def shown(value: object) -> str:
@@ -85,20 +86,9 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
 
     A whole float, such as 1e6, is the integer that it is, up to 2**53: above, floats are too far
     apart for the integer that was meant.
-
-    Args:
-        minimum: smallest value allowed.
-        maximum: largest value allowed.
-        **named: the one argument to check.
-
-    Returns:
-        The value as a Python int.
     """
-    allowed = "an integer"
-    if minimum is not None:
-        allowed += f" >= {minimum}"
-    if maximum is not None:
-        allowed += f"{' and' if minimum is not None else ''} <= {maximum}"
+    ends = (f"{sign} {end}" for sign, end in ((">=", minimum), ("<=", maximum)) if end is not None)
+    allowed = f"an integer {' and '.join(ends)}".rstrip()
     name, value = _single(named)
     if _is_bool(value):
         raise _wrong_type(name, value, allowed)
@@ -116,13 +106,12 @@ def integer(*, minimum: int | None = None, maximum: int | None = None, **named: 
 
 def _whole(value: object) -> object:
     """A whole float as the integer that it is; anything else as it was."""
-    if not isinstance(value, numbers.Real) or isinstance(value, numbers.Integral):
-        return value
-    try:
-        number = float(value)
-    except OverflowError:
-        return value
-    return int(number) if number.is_integer() and abs(number) <= 2**53 else value
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        with suppress(OverflowError):
+            number = float(value)
+            if number.is_integer() and abs(number) <= 2**53:
+                return int(number)
+    return value
 
 
 def real(**named: object) -> float:
@@ -194,10 +183,8 @@ def items(**named: object) -> list[Any]:
     """The items of a sequence, a set, an array or an iterator; a string is none of these."""
     name, value = _single(named)
     if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        try:
+        with suppress(TypeError):  # an array without dimensions, or a class
             return list(value)
-        except TypeError:  # an array without dimensions, or a class
-            pass
     raise _wrong_type(name, value, "an iterable")
 
 
@@ -206,8 +193,6 @@ def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[st
 
     Args:
         wanted: names of the fields, ``kind`` among them.
-        kind: the kind that is asked for.
-        named: the object.
     """
     name, value = _single(named)
     if isinstance(value, dict) and set(value) == set(wanted):

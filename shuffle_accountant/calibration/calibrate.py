@@ -1,4 +1,4 @@
-"""Calibration: the largest eps0, the fewest users, the most rounds that meet a target.
+"""The largest eps0, the fewest users, the most rounds or the least noise that meet a target.
 
 An answer is conservative and checked. At the answer the certified upper end of epsilon(delta), with
 the tolerance asked for, is at most the target; one step further it is above the target. Both
@@ -7,13 +7,8 @@ the target for certain (`Evidence.proven`) or lies within the accuracy.
 
 That nothing beyond that step meets the target either follows from epsilon being monotone, and that
 from post-processing: a randomizer with a smaller eps0 is a case of one with a larger eps0, the
-messages of more users can be made from those of fewer, and those of fewer rounds from more.
-
-Calibration of DP-SGD: the least noise with which a run meets a target.
-
-Answers are conservative and carry their evidence, as those of
-`shuffle_accountant.calibration.calibrate`. More noise is post-processing of less, so that the true
-epsilon falls with it, for every sampling.
+messages of more users can be made from those of fewer, and those of fewer rounds from more. With
+more noise, DP-SGD is post-processing of that with less, for every sampling.
 """
 
 from __future__ import annotations
@@ -28,8 +23,7 @@ from shuffle_accountant.bracket import warn_if_delta_is_large
 from shuffle_accountant.calibration.search import (
     CalibratedFloat,
     CalibratedInt,
-    decimals_downwards,
-    decimals_upwards,
+    decimals,
     integers_downwards,
     integers_upwards,
 )
@@ -46,41 +40,18 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_
 from shuffle_accountant.rounds.samplings import sampling_named, training_run
 from shuffle_accountant.rounds.shuffle import ShuffleRound, attendance
 
-__all__ = [
-    "LARGEST_EPS0",
-    "LEAST_EPS0",
-    "LEAST_NOISE",
-    "MOST_NOISE",
-    "MOST_ROUNDS",
-    "MOST_USERS",
-    "max_eps0",
-    "max_rounds",
-    "min_noise_multiplier",
-    "min_users",
-]
-
-LEAST_NOISE = 0.01
-"""Smallest noise multiplier that the search tries."""
-
-MOST_NOISE = 1e5
-"""Largest noise multiplier that the search tries."""
+LEAST_NOISE, MOST_NOISE = 0.01, 1e5
+"""Smallest and largest noise multiplier that the search tries."""
 
 # Slope of log epsilon over log noise that the search assumes: epsilon of one step falls like the
 # noise rises, and soon faster.
 _SLOPE = -1.5
 
+LEAST_EPS0, LARGEST_EPS0 = 1e-100, 700.0
+"""Smallest and largest eps0 (nats) that is tried: e^eps0 soon overflows above."""
 
-LARGEST_EPS0 = 700.0
-"""Largest eps0 (nats) that is tried: shuffling does nothing there, and e^eps0 soon overflows."""
-
-MOST_USERS = 10**12
-"""Largest number of users that the search tries."""
-
-MOST_ROUNDS = 10**9
-"""Largest number of rounds that the search tries."""
-
-LEAST_EPS0 = 1e-100
-"""Smallest eps0 (nats) that the search tries."""
+MOST_USERS, MOST_ROUNDS = 10**12, 10**9
+"""Largest numbers of users and rounds that the search tries."""
 
 
 def min_noise_multiplier(
@@ -119,25 +90,15 @@ def min_noise_multiplier(
     epochs = validate.integer(minimum=1, maximum=MAX_ROUNDS // steps, epochs=epochs)
     target = Target(target_epsilon, delta, tolerance)
 
-    def protocol(noise_multiplier: float) -> Protocol:
-        return training_run(
-            sampling,
-            noise_multiplier=noise_multiplier,
-            steps=steps,
-            epochs=epochs,
-            records_per_user=records_per_user,
-        )
+    numbers = {"steps": steps, "epochs": epochs, "records_per_user": records_per_user}
 
+    def protocol(noise_multiplier: float) -> Protocol:
+        return training_run(sampling, noise_multiplier=noise_multiplier, **numbers)
+
+    ladder = decimals(LEAST_NOISE, MOST_NOISE)
+    guess = _guess(sampling, steps, epochs, target)
     named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
-    return CalibratedFloat(
-        *target.search(
-            decimals_upwards(LEAST_NOISE, MOST_NOISE),
-            protocol,
-            _guess(sampling, steps, epochs, target),
-            _SLOPE,
-            named,
-        )
-    )
+    return CalibratedFloat(*target.search(ladder, protocol, guess, _SLOPE, named))
 
 
 def _guess(sampling: str, steps: int, epochs: int, target: Target) -> float:
@@ -205,16 +166,13 @@ def max_eps0(
         ValueError: `LEAST_EPS0` does not meet the target.
     """
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
-    target = _target(
-        tolerance,
-        rounds=rounds,
-        population=population,
-        delta=delta,
-        target_epsilon=target_epsilon,
-        target_advantage=target_advantage,
-        target_trade_off=target_trade_off,
-        target_reidentification=target_reidentification,
-    )
+    targets = {
+        "target_epsilon": target_epsilon,
+        "target_advantage": target_advantage,
+        "target_trade_off": target_trade_off,
+        "target_reidentification": target_reidentification,
+    }
+    target = _target(targets, tolerance, rounds=rounds, population=population, delta=delta)
     make = _maker(randomizer)
     who = attendance(users, min_users=min_users, participation=participation)
     if min_users is not None and population is not None:
@@ -246,7 +204,7 @@ def max_eps0(
     # solve `_signal` for e^eps0 - 1
     guess = math.log1p(0.125 * (signal + math.sqrt(signal) * math.sqrt(signal + 32.0)))
     guess = min(max(guess, alone), LARGEST_EPS0)
-    ladder = decimals_downwards(LARGEST_EPS0, LEAST_EPS0)
+    ladder = decimals(LARGEST_EPS0, LEAST_EPS0)
     named = f"rounds={rounds} with users={who!r} and eps0={LEAST_EPS0:g}"
     return CalibratedFloat(*target.search(ladder, protocol, guess, max(1.0, 0.5 * guess), named))
 
@@ -291,7 +249,6 @@ def min_users(
         raise ValueError(f"eps0 must be a finite number in [0, {LARGEST_EPS0:g}], got {eps0!r}")
     target = Target(target_epsilon, delta, tolerance)
     made = _maker(randomizer)(eps0=eps0)
-
     colluding = validate.integer(minimum=0, maximum=MOST_USERS, colluding=colluding)
 
     def protocol(honest: int) -> Protocol:
@@ -307,9 +264,8 @@ def min_users(
     attendance(1, participation=participation)  # checks it
     guess = rounds * _signal(eps0) * target.log_delta / _squared(target.epsilon)
     guess = min(max(guess, 1.0), MOST_USERS)
-    ladder = integers_upwards(MOST_USERS)
     named = f"rounds={rounds} with users={MOST_USERS} and eps0={eps0!r}"
-    honest, evidence = target.search(ladder, protocol, guess, 0.5, named)
+    honest, evidence = target.search(integers_upwards(MOST_USERS), protocol, guess, 0.5, named)
     warn_if_delta_is_large(target.delta, honest + colluding)
     if evidence.next_value is not None:
         evidence = replace(evidence, next_value=evidence.next_value + colluding)
@@ -340,8 +296,7 @@ def max_rounds(
     most = min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1))
     # a normal law whose variance is the sum of all losses'
     variance = sum(count * _squared(one.reduced().loss.deviation) for one, count in repeated)
-    guess = target.squared_mu / max(variance, 1e-300)
-    guess = min(max(guess, 1.0), most)
+    guess = min(max(target.squared_mu / max(variance, 1e-300), 1.0), most)
     named = "one round alone" if len(repeated) == 1 else f"{len(repeated)} rounds alone"
     return CalibratedInt(
         *target.search(integers_downwards(most), lambda times: repeated * times, guess, 0.5, named)
@@ -349,15 +304,10 @@ def max_rounds(
 
 
 def _target(
-    tolerance: float,
-    *,
-    rounds: int,
-    population: int | None,
-    delta: float | None,
-    **targets: Any,
+    targets: dict[str, Any], tolerance: float, *, rounds: int, population: int | None, delta: Any
 ) -> RiskTarget:
     """The target that was given; ValueError unless it is exactly one."""
-    given: dict[str, Any] = {name: value for name, value in targets.items() if value is not None}
+    given = {name: value for name, value in targets.items() if value is not None}
     if delta is not None and not given:
         given = {"target_epsilon": None}
     if len(given) != 1:

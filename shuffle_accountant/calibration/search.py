@@ -13,23 +13,10 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.numerics.roots import find_crossing
-
-__all__ = [
-    "CalibratedFloat",
-    "CalibratedInt",
-    "Evidence",
-    "Ladder",
-    "decimals_downwards",
-    "decimals_upwards",
-    "first_that_meets",
-    "integers_downwards",
-    "integers_upwards",
-    "ratios_downwards",
-]
 
 N = TypeVar("N", int, float)
 
@@ -76,34 +63,32 @@ class Evidence:
         return self.next_bracket is None or self.next_bracket.lower > self.target_epsilon
 
 
-class CalibratedFloat(float):
+class _Calibrated:
+    """A number with its evidence."""
+
+    plain: ClassVar[type[float]]
+    evidence: Evidence
+
+    def __new__(cls, value: float, evidence: Evidence) -> Self:
+        """Attach the evidence."""
+        self = super().__new__(cls, value)  # type: ignore[call-arg]
+        self.evidence = evidence
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.plain(self), self.evidence)  # type: ignore[arg-type]
+
+
+class CalibratedFloat(_Calibrated, float):
     """A float with its `Evidence`; arithmetic gives plain floats."""
 
-    evidence: Evidence
-
-    def __new__(cls, value: float, evidence: Evidence) -> CalibratedFloat:
-        """Attach the evidence."""
-        self = super().__new__(cls, value)
-        self.evidence = evidence
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CalibratedFloat, (float(self), self.evidence)
+    plain = float
 
 
-class CalibratedInt(int):
+class CalibratedInt(_Calibrated, int):
     """An int with its `Evidence`; arithmetic gives plain ints."""
 
-    evidence: Evidence
-
-    def __new__(cls, value: int, evidence: Evidence) -> CalibratedInt:
-        """Attach the evidence."""
-        self = super().__new__(cls, value)
-        self.evidence = evidence
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return CalibratedInt, (int(self), self.evidence)
+    plain = int
 
 
 @dataclass(frozen=True)
@@ -146,27 +131,17 @@ def integers_downwards(most: int) -> Ladder[int]:
     )
 
 
-def decimals_downwards(largest: float, least: float) -> Ladder[float]:
-    """The numbers of six significant digits from about ``largest`` down to about ``least``."""
-    top = _rank(largest)
-    last = top - _rank(least)
+def decimals(first: float, last: float) -> Ladder[float]:
+    """The numbers of six significant digits from about ``first`` to about ``last``, up or down."""
+    start, sign = _rank(first), 1 if first < last else -1
+    steps = sign * (_rank(last) - start)
     return Ladder(
-        last=last,
-        value=lambda index: _ranked(top - index),
-        place=lambda value: math.log(largest / value),
-        nearest=lambda place: min(max(top - _rank(largest * math.exp(-place)), 0), last),
-    )
-
-
-def decimals_upwards(least: float, largest: float) -> Ladder[float]:
-    """The numbers of six significant digits from about ``least`` up to about ``largest``."""
-    bottom = _rank(least)
-    last = _rank(largest) - bottom
-    return Ladder(
-        last=last,
-        value=lambda index: _ranked(bottom + index),
-        place=lambda value: math.log(value / least),
-        nearest=lambda place: min(max(_rank(least * math.exp(place)) - bottom, 0), last),
+        last=steps,
+        value=lambda index: _ranked(start + sign * index),
+        place=lambda value: math.log(value / first if sign > 0 else first / value),
+        nearest=lambda place: min(
+            max(sign * (_rank(first * math.exp(sign * place)) - start), 0), steps
+        ),
     )
 
 
@@ -206,7 +181,6 @@ def first_that_meets(
     It is the first one that meets it if the measure falls along the ladder.
 
     Args:
-        ladder: the candidates.
         rough: a cheap estimate of the logarithm of the measure over the target, which says where to
             look.
         close: that of its certified upper end, not positive where the target is met.
@@ -221,22 +195,13 @@ def first_that_meets(
         return cache(lambda index: function(ladder.value(index)))
 
     about, decided = of_index(rough), of_index(close)
-    end = ladder.place(ladder.value(ladder.last))
+    end, fall = ladder.place(ladder.value(ladder.last)), -abs(slope)
     near = find_crossing(
-        lambda place: about(ladder.nearest(place)),
-        end,
-        ladder.place(guess),
-        _STEP,
-        _ROUGHLY,
-        -abs(slope),
+        lambda place: about(ladder.nearest(place)), end, ladder.place(guess), _STEP, _ROUGHLY, fall
     )
+    fall = fall if math.isnan(near.slope) else near.slope
     crossing = find_crossing(
-        lambda place: decided(ladder.nearest(place)),
-        end,
-        near.right,
-        _STEP,
-        _CLOSELY,
-        -abs(slope) if math.isnan(near.slope) else near.slope,
+        lambda place: decided(ladder.nearest(place)), end, near.right, _STEP, _CLOSELY, fall
     )
     # the ends of the interval need not have been asked
     misses, meets = ladder.nearest(crossing.left), ladder.nearest(crossing.right)

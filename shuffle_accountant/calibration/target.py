@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,14 +20,6 @@ from shuffle_accountant.progress import Report, share_of_bar
 from shuffle_accountant.rounds.base import by_its_pair, certified_at, delta_by_pair
 from shuffle_accountant.rounds.protocol import Protocol, trade_off_of
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-
-__all__ = [
-    "AdvantageTarget",
-    "ReidentificationTarget",
-    "RiskTarget",
-    "Target",
-    "TradeOffTarget",
-]
 
 # Least relative width of the brackets that locate the answer roughly, before the search decides.
 _ROUGH = 0.1
@@ -47,7 +40,7 @@ class RiskTarget(ABC):
         argument: name of the target as the caller's user knows it.
         goal: largest value allowed of the measure.
         measure: the measure in words.
-        tolerance: relative width, in epsilon, of the brackets that decide.
+        tolerance: relative width, in epsilon, of the brackets that decide, > 0.
     """
 
     argument: str
@@ -56,11 +49,13 @@ class RiskTarget(ABC):
     tolerance: float
 
     @property
-    @abstractmethod
     def signal(self) -> float:
-        """About ``2 mu^2`` of the Gaussian limit that meets the target: ``epsilon^2/log(1/delta)``;
-        it says where to look first.
-        """  # noqa: D205
+        """About ``2 mu^2`` of the Gaussian limit that meets the target: it says where to look.
+
+        It is ``epsilon^2/log(1/delta)``; here that of normal distributions whose total variation,
+        nearly ``mu/sqrt(2 pi)``, is the goal.
+        """
+        return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
 
     @abstractmethod
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
@@ -88,7 +83,6 @@ class RiskTarget(ABC):
         """The first candidate of the ladder that meets the target, with its evidence.
 
         Args:
-            ladder: the candidates.
             protocol: returns the protocol of a candidate.
             guess: starting point of the search.
             slope: slope of log-epsilon over the logarithm of the candidate, roughly.
@@ -97,17 +91,17 @@ class RiskTarget(ABC):
         Raises:
             ValueError: even the last candidate does not meet the target.
         """
-        asked: list[N] = []
+        asked = itertools.count()
         moved: list[Report] = []
 
-        def progress(value: N) -> None:
+        def progress() -> None:
+            share = min(next(asked) / _USUAL_ANSWERS, 0.95)
             for report in moved:
-                report(min(len(asked) / _USUAL_ANSWERS, 0.95))
-            asked.append(value)
+                report(share)
 
         @cache
         def ask(value: N, tolerance: float) -> tuple[Bracket, str | None]:
-            progress(value)
+            progress()
             return self.ask(protocol(value), tolerance)
 
         def log_ratio(measure: float) -> float:
@@ -126,7 +120,7 @@ class RiskTarget(ABC):
             return log_ratio(upper(value))
 
         def quick(value: N, tolerance: float = self.tolerance) -> float:
-            progress(value)
+            progress()
             found = self.excess(protocol(value), tolerance)
             # infinite ones say on which side the target is, brackets how far away
             return found if math.isfinite(found) else log_ratio(ask(value, tolerance)[0].upper)
@@ -166,34 +160,26 @@ class RiskTarget(ABC):
                 f"bracket {bracket!r} is limited by {cause}"
             )
         further = ladder.value(index - 1) if index > 0 else None
-        evidence = Evidence(
+        return ladder.value(index), Evidence(
             target_epsilon=self.goal,
             bracket=bracket,
             next_value=further,
             next_bracket=None if further is None else ask(further, self.tolerance)[0],
             capped=index == 0 and ladder.capped,
         )
-        return ladder.value(index), evidence
 
     def _of(self, safest: str) -> str:
         return f"{self.measure} of {safest}"
 
 
 class Target(RiskTarget):
-    """Epsilon at most ``target_epsilon`` at ``delta``.
-
-    Args:
-        target_epsilon: nats, finite, > 0.
-        delta: in (0, 1).
-        tolerance: relative width of the brackets that decide, > 0.
-    """
+    """Epsilon (nats, finite, > 0) at most ``target_epsilon`` at ``delta`` in (0, 1)."""
 
     argument = "target_epsilon"
     measure = "epsilon"
 
     def __init__(self, target_epsilon: float, delta: float, tolerance: float) -> None:
-        self.epsilon = validate.positive(target_epsilon=target_epsilon)
-        self.goal = self.epsilon
+        self.goal = self.epsilon = validate.positive(target_epsilon=target_epsilon)
         self.delta = validate.open_unit(delta=delta)
         self.tolerance = validate.positive(tolerance=tolerance)
         self.log_delta = -math.log(self.delta)
@@ -257,13 +243,9 @@ class Target(RiskTarget):
 
 
 class AdvantageTarget(RiskTarget):
-    """Total variation at most ``target_advantage``: what any test of two neighbours gains.
+    """Total variation at most ``target_advantage``, in (0, 1): what any test of neighbours gains.
 
     The true positive rate minus the false positive rate, of the best test; delta at epsilon 0.
-
-    Args:
-        target_advantage: in (0, 1).
-        tolerance: relative width of the brackets that decide, > 0.
     """
 
     argument = "target_advantage"
@@ -272,11 +254,6 @@ class AdvantageTarget(RiskTarget):
     def __init__(self, target_advantage: float, tolerance: float) -> None:
         self.goal = validate.open_unit(target_advantage=target_advantage)
         self.tolerance = validate.positive(tolerance=tolerance)
-
-    @property
-    def signal(self) -> float:
-        """Signal of normal distributions of this total variation, nearly ``mu/sqrt(2 pi)``."""
-        return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of the total variation."""
@@ -291,7 +268,6 @@ class TradeOffTarget(RiskTarget):
     Args:
         target_trade_off: a pair (false positive rate, false negative rate), both in (0, 1), whose
             sum is below 1.
-        tolerance: relative width of the brackets that decide, > 0.
     """
 
     argument = "target_trade_off"
@@ -312,33 +288,23 @@ class TradeOffTarget(RiskTarget):
             )
         self.tolerance = validate.positive(tolerance=tolerance)
 
-    @property
-    def signal(self) -> float:
-        """Signal as if the whole goal were total variation."""
-        return 4.0 * math.pi * self.goal**2 / (1.0 - self.goal)
-
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of one minus the false positive rate minus the least false negative rate."""
         lower, upper, reduction = trade_off_of(protocol, np.array([self.rate]), tolerance)
-        found = Bracket(
+        return Bracket(
             lower=max(lowered(1.0 - self.rate - float(upper[0]), 1e-15), 0.0),
             upper=max(raised(1.0 - self.rate - float(lower[0]), 1e-15), 0.0),
             reduction=reduction,
             adjacency=protocol.adjacency,
             conditions=partial(getattr, protocol, "conditions"),
-        )
-        return found, None
+        ), None
 
 
 class ReidentificationTarget(RiskTarget):
-    """Success probability at most ``target_reidentification``, of naming the target's message.
+    """Probability to name the target's message at most ``target_reidentification``, in (0, 1).
 
     One guess, by an adversary who knows all inputs, after a single round; see
     `shuffle_accountant.leakage.reidentification.bound`.
-
-    Args:
-        target_reidentification: in (0, 1).
-        tolerance: relative width of the brackets that decide, > 0.
     """
 
     argument = "target_reidentification"

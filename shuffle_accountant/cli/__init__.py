@@ -14,11 +14,11 @@ from typing import Annotated, Any
 import typer
 
 from shuffle_accountant.bracket import __version__
-from shuffle_accountant.cli import audit, calibrate, certificates, design, dpsgd, plot, report
+from shuffle_accountant.cli import calibrate, certificates, design, dpsgd, plot, report
 from shuffle_accountant.cli.design import DEPLOYMENT
 from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM, discard, print_json, spelled_out
-from shuffle_accountant.cli.parsing import UsageError, add, epilog, print_help_if_bare
+from shuffle_accountant.cli.parsing import UsageError, add, epilog, flag, print_help_if_bare
 
 __all__ = ["main"]
 
@@ -39,7 +39,7 @@ COMMANDS = (
     design.design,
     report.compare,
     dpsgd.dpsgd,
-    audit.audit,
+    certificates.audit,
     report.report,
     plot.plot,
     plot.figures,
@@ -69,9 +69,7 @@ def _options(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
-        ),
+        flag("Print the version and exit.", "--version", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Certified privacy accounting for the shuffle model of differential privacy."""
@@ -79,7 +77,7 @@ def _options(
 
 
 for _command in COMMANDS:
-    add(app, _command, PROGRAM)
+    add(app, _command)
 app.add_typer(LEDGER, name="ledger")
 app.add_typer(DEPLOYMENT, name="deployment")
 

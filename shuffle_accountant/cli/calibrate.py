@@ -29,8 +29,8 @@ from shuffle_accountant.cli.flags import (
     Variant,
     with_flags_of,
 )
-from shuffle_accountant.cli.output import computing, print_json
-from shuffle_accountant.cli.parsing import examples, one_of
+from shuffle_accountant.cli.output import computing, json_of, print_json, rows_of
+from shuffle_accountant.cli.parsing import examples, flag, one_of
 from shuffle_accountant.reports.tables import columns, only_if
 from shuffle_accountant.rounds.samplings import SAMPLINGS
 from shuffle_accountant.rounds.shuffle import attendance
@@ -39,14 +39,8 @@ if TYPE_CHECKING:
     from shuffle_accountant.calibration.search import CalibratedFloat, CalibratedInt
 
 _TARGETS = ("target_epsilon", "target_advantage", "target_trade_off", "target_reidentification")
-_THRESHOLD = "threshold"
 _ADJACENCIES = (sa.Adjacency.ADD_REMOVE.value, sa.Adjacency.REPLACE_ONE.value)
-_WANTED = {
-    "eps0": "largest",
-    "noise_multiplier": "least",
-    "rounds": "largest",
-    "users": "least",
-}
+_WANTED = {"eps0": "largest", "noise_multiplier": "least", "rounds": "largest", "users": "least"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,43 +54,40 @@ class Question(NamedRandomizer):
             "threshold for --probability; left out for everything else."
         ),
     ] = None
-    target_epsilon: Annotated[
-        float | None, typer.Option(help="Largest ε allowed, > 0, at --delta.")
-    ] = None
-    delta: Annotated[float | None, typer.Option(help="δ in (0, 1), with --target-epsilon.")] = None
+    target_epsilon: Annotated[float | None, flag("Largest ε allowed, > 0, at --delta.")] = None
+    delta: Annotated[float | None, flag("δ in (0, 1), with --target-epsilon.")] = None
     target_advantage: Annotated[
         float | None,
-        typer.Option(
-            help="Instead of ε, to find ε0: the most by which any test's true positive rate may "
+        flag(
+            "Instead of ε, to find ε0: the most by which any test's true positive rate may "
             "exceed its false positive rate, in (0, 1)."
         ),
     ] = None
     target_trade_off: Annotated[
         str | None,
-        typer.Option(
+        flag(
+            "Instead of ε, to find ε0: at this false positive rate every test has at least this "
+            "false negative rate.",
             metavar="FPR:FNR",
-            help="Instead of ε, to find ε0: at this false positive rate every test has at least "
-            "this false negative rate.",
         ),
     ] = None
     target_reidentification: Annotated[
         float | None,
-        typer.Option(
-            help="Instead of ε, to find ε0: the largest chance that one guess names one's message, "
+        flag(
+            "Instead of ε, to find ε0: the largest chance that one guess names one's message, "
             "in (0, 1); one round."
         ),
     ] = None
     eps0: Annotated[
-        float | None, typer.Option(help="ε0 of the randomizer. Left out: the largest is wanted.")
+        float | None, flag("ε0 of the randomizer. Left out: the largest is wanted.")
     ] = None
     users: Annotated[
-        int | None,
-        typer.Option(help="Users of each round. Left out, with --eps0: the fewest are wanted."),
+        int | None, flag("Users of each round. Left out, with --eps0: the fewest are wanted.")
     ] = None
     rounds: Annotated[
         int | None,
-        typer.Option(
-            help="Number of rounds; 1 if left out. Left out, with --eps0 and --users: the most "
+        flag(
+            "Number of rounds; 1 if left out. Left out, with --eps0 and --users: the most "
             "are wanted."
         ),
     ] = None
@@ -116,17 +107,13 @@ class Question(NamedRandomizer):
             "--steps and --epochs; one of",
         ),
     ] = None
-    steps: Annotated[int | None, typer.Option(help="Steps of an epoch, with --sampling.")] = None
-    epochs: Annotated[int | None, typer.Option(help="Epochs, with --sampling; 1 if left out.")] = (
-        None
-    )
+    steps: Annotated[int | None, flag("Steps of an epoch, with --sampling.")] = None
+    epochs: Annotated[int | None, flag("Epochs, with --sampling; 1 if left out.")] = None
     threshold: Annotated[
-        int | None,
-        typer.Option(help="Counts below it are dropped; for calibrate threshold."),
+        int | None, flag("Counts below it are dropped; for calibrate threshold.")
     ] = None
     probability: Annotated[
-        float | None,
-        typer.Option(help="Probability in (0, 1) of a report; for calibrate threshold."),
+        float | None, flag("Probability in (0, 1) of a report; for calibrate threshold.")
     ] = None
     adjacency: Annotated[
         str | None, one_of(_ADJACENCIES, "What neighbours are, for calibrate threshold; one of")
@@ -170,15 +157,31 @@ def calibrate(typed: Question, as_json: AsJson = False) -> None:
         question["rounds"] = 1
     with computing("calibrating") as warnings:
         answer = _solve(wanted, question, typed)
+    evidence, further = answer.evidence, answer.evidence.next_bracket
     if as_json:
-        print_json(_as_object(wanted, answer, question) | {"warnings": warnings})
-    else:
-        print(_as_table(wanted, answer, question))
+        found = {"quantity": wanted, "value": answer, **json_of(evidence.bracket)}
+        found |= {
+            "next_value": evidence.next_value,
+            "next_lower": None if further is None else further.lower,
+            "next_upper": None if further is None else further.upper,
+            "proven": evidence.proven,
+            "capped": evidence.capped,
+        }
+        print_json(found | {"question": question, "warnings": warnings})
+        return
+    extreme = f"the {_WANTED[wanted]} with"
+    if evidence.capped:
+        extreme = "the end of what is tried, and has"
+    rows = [(wanted, f"{answer!r} is {extreme} {_told(question)}"), *rows_of(evidence.bracket)]
+    if further is not None:
+        rows.append((f"next {wanted}", repr(evidence.next_value)))
+        rows += [(f"next {name}", end) for name, end in rows_of(further)[:2]]
+    print("\n".join([columns(rows), *only_if(evidence.bracket.conditions)]))
 
 
 def _print_threshold(typed: Question, as_json: bool) -> None:
     """Find and print the probability or the threshold of sampled reports."""
-    if typed.what != _THRESHOLD:
+    if typed.what != "threshold":
         raise ValueError(f"what must be threshold or left out, got {typed.what!r:.60}")
     own = ("what", "threshold", "probability", "adjacency", "rounds", "target_epsilon", "delta")
     default = Question().own()
@@ -205,22 +208,16 @@ def _print_threshold(typed: Question, as_json: bool) -> None:
                 "threshold": found.threshold,
                 "adjacency": found.adjacency.value,
                 "rounds": rounds,
-                "lower": bracket.lower,
-                "upper": bracket.upper,
-                "reduction": bracket.reduction,
-                "conditions": bracket.conditions,
+                **json_of(bracket),
                 "target": {"epsilon": typed.target_epsilon, "delta": typed.delta},
                 "warnings": warnings,
             }
         )
         return
-    lower, upper = bracket.ends()
     rows = [
         ("probability", f"{found.probability!r} of a report"),
         ("threshold", f"{found.threshold}: smaller counts are dropped"),
-        ("lower", lower),
-        ("upper", upper),
-        ("reduction", bracket.reduction),
+        *rows_of(bracket),
         ("adjacency", found.adjacency.value),
     ]
     print("\n".join([columns(rows), *only_if(bracket.conditions)]))
@@ -320,50 +317,6 @@ def _solve(
         raise ValueError(f"min_users must be None with population, got {question['min_users']}")
     crowd = of(sa.ShuffleRound) | {"users": attendance(**of(attendance))}
     return sa.max_rounds(sa.ShuffleRound(randomizer, **crowd), **of(sa.max_rounds))
-
-
-def _as_object(
-    wanted: str, answer: CalibratedFloat | CalibratedInt, question: dict[str, Any]
-) -> dict[str, Any]:
-    evidence = answer.evidence
-    further = evidence.next_bracket
-    return {
-        "quantity": wanted,
-        "value": answer,
-        "lower": evidence.bracket.lower,
-        "upper": evidence.bracket.upper,
-        "reduction": evidence.bracket.reduction,
-        "conditions": evidence.bracket.conditions,
-        "next_value": evidence.next_value,
-        "next_lower": None if further is None else further.lower,
-        "next_upper": None if further is None else further.upper,
-        "proven": evidence.proven,
-        "capped": evidence.capped,
-        "question": question,
-    }
-
-
-def _as_table(
-    wanted: str, answer: CalibratedFloat | CalibratedInt, question: dict[str, Any]
-) -> str:
-    evidence = answer.evidence
-    target = _told(question)
-    lower, upper = evidence.bracket.ends()
-    extreme = "the end of what is tried, and has" if evidence.capped else None
-    rows = [
-        (wanted, f"{answer!r} is {extreme or f'the {_WANTED[wanted]} with'} {target}"),
-        ("lower", lower),
-        ("upper", upper),
-        ("reduction", evidence.bracket.reduction),
-    ]
-    if evidence.next_bracket is not None:
-        lower, upper = evidence.next_bracket.ends()
-        rows += [
-            (f"next {wanted}", repr(evidence.next_value)),
-            ("next lower", lower),
-            ("next upper", upper),
-        ]
-    return "\n".join([columns(rows), *only_if(evidence.bracket.conditions)])
 
 
 def _told(question: dict[str, Any]) -> str:

@@ -1,42 +1,45 @@
-"""`certify`, `verify` and `check`: claims written down, and looked at again."""
+"""`certify`, `verify`, `check` and `audit`: claims written down, and held against others."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 import shuffle_accountant as sa
 from shuffle_accountant import validation as validate
-from shuffle_accountant.cli.flags import AsJson, Delta, Protocol, with_flags_of
-from shuffle_accountant.cli.output import computing, print_json, writing
-from shuffle_accountant.cli.parsing import examples
+from shuffle_accountant.cli.flags import AsJson, Delta, Protocol, picture, with_flags_of
+from shuffle_accountant.cli.output import computing, print_json, saved_figure, writing
+from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-@examples(
-    "certify --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --output claim.json",
-)
+
+Scores = Annotated[
+    Path, typer.Argument(help="Scores of runs, one number a line or a .npy file; at least 20.")
+]
+
+
+@examples("certify --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --output claim.json")
 @with_flags_of(Protocol)
 def certify(
     protocol: Protocol,
-    output: Annotated[Path, typer.Option(help="File to write the certificate to.")],
+    output: Annotated[Path, flag("File to write the certificate to.")],
     delta: Annotated[
-        float | None, typer.Option(help="δ of the claim, in (0, 1); give this or --epsilon.")
+        float | None, flag("δ of the claim, in (0, 1); give this or --epsilon.")
     ] = None,
-    epsilon: Annotated[
-        float | None, typer.Option(help="ε of the claim, >= 0; give this or --delta.")
-    ] = None,
+    epsilon: Annotated[float | None, flag("ε of the claim, >= 0; give this or --delta.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a certificate of a protocol's ε at δ, or δ at ε, that verify can check."""
     accountant = protocol.accountant()
-    with _extra_needed(), progress_bar("certifying"):
+    with progress_bar("certifying"):
         made = accountant.certificate(delta=delta, epsilon=epsilon)
     with writing(output):
         output.write_text(made.to_json() + "\n", encoding="utf-8")
@@ -55,23 +58,18 @@ def certify(
     print(columns([*rows, ("written to", str(output))]))
 
 
-@examples(
-    "verify claim.json",
-    "verify claim.json --max-work 1e7",
-)
+@examples("verify claim.json", "verify claim.json --max-work 1e7")
 def verify(
     certificate: Annotated[Path, typer.Argument(help="A certificate, as certify writes it.")],
     max_work: Annotated[
-        float,
-        typer.Option(help="Units of work the check may take; ten million take about a second."),
+        float, flag("Units of work the check may take; ten million take about a second.")
     ] = 5e9,
     as_json: AsJson = False,
 ) -> None:
     """Check a certificate in ball arithmetic; exit code 0 if its claim is proven, 1 if not."""
-    with _extra_needed():
-        claimed = sa.certificates.Certificate.from_json(_text("certificate", certificate))
-        with progress_bar("verifying"):
-            found = sa.certificates.verify(claimed, max_work=max_work)
+    claimed = sa.certificates.Certificate.from_json(_text("certificate", certificate))
+    with progress_bar("verifying"):
+        found = sa.certificates.verify(claimed, max_work=max_work)
     if as_json:
         claim = {"epsilon": claimed.epsilon, "delta": claimed.delta}
         answer = {"verified": found.verified, "delta": found.delta, "reason": found.reason}
@@ -82,21 +80,18 @@ def verify(
             ("adjacency", str(claimed.content["adjacency"])),
             ("result", found.reason),
         ]
-        if found.verified:
-            rows.append(("delta found", f"<= {found.delta!r}"))
+        rows += [("delta found", f"<= {found.delta!r}")] if found.verified else []
         print(columns(rows))
     if not found.verified:
         raise typer.Exit(1)
 
 
-@examples(
-    "check claim.json --claim 1.0 --delta 1e-6",
-)
+@examples("check claim.json --claim 1.0 --delta 1e-6")
 def check(
     state: Annotated[
         Path, typer.Argument(help="State of an accountant or a ledger, or a certificate.")
     ],
-    claim: Annotated[float, typer.Option(help="ε that must not be exceeded, >= 0.")],
+    claim: Annotated[float, flag("ε that must not be exceeded, >= 0.")],
     delta: Delta,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +104,10 @@ def check(
         if isinstance(content, dict) and "witnesses" in content:
             certified, known = _of_certificate(text, claim, delta)
         else:
-            upper = _restored(content).epsilon(delta=delta).upper
+            kind: type[sa.FourierAccountant | sa.training.ShuffleLedger] = sa.FourierAccountant
+            if isinstance(content, dict) and "steps" in content:
+                kind = sa.training.ShuffleLedger
+            upper = kind.from_state_dict(content).epsilon(delta=delta).upper
             certified, known = upper <= claim, f"epsilon <= {upper!r} at delta = {delta!r}"
     if as_json:
         print_json({"certified": certified, "claim": claim, "delta": delta, "known": known})
@@ -122,29 +120,55 @@ def check(
         raise typer.Exit(1)
 
 
+@examples(
+    "audit with.txt without.txt --eps0 1 --users 1e4 --delta 1e-6",
+    "audit with.npy without.npy --protocol protocol.json --delta 1e-5",
+)
+@with_flags_of(Protocol)
+def audit(
+    protocol: Protocol,
+    scores_with: Scores,
+    scores_without: Scores,
+    delta: Annotated[float, flag("δ in [0, 1) of the ε that the scores rule out.")] = 0.0,
+    confidence: Annotated[float, flag("Of the verdict, in (0, 1).")] = 0.95,
+    output: Annotated[Path | None, picture("the claim and the scores")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare scores of runs with and without a target with a claim; exit code 1 if it is rejected.
+
+    A higher score says that the target was there more likely.
+    """
+    scores = [_scores(scores_with), _scores(scores_without)]
+    with computing("composing") as warnings:
+        found = sa.audit.runs(*scores, protocol=protocol.composed(), confidence=confidence)
+        excluded = found.epsilon_lower(delta=delta)
+    if output is not None:
+        with saved_figure(output) as axes:
+            found.plot(ax=axes)
+    if as_json:
+        answer = {
+            "p_value": found.p_value,
+            "consistent": found.consistent,
+            "confidence": found.confidence,
+            "epsilon_lower": excluded,
+            "delta": delta,
+            "warnings": warnings,
+        }
+        print_json(answer)
+    else:
+        print(found)
+        print(f"the scores rule out every epsilon below {excluded:.4g} at delta = {delta:g}")
+    if not found.consistent:
+        raise typer.Exit(1)
+
+
 def _of_certificate(text: str, claim: float, delta: float) -> tuple[bool, str]:
-    with _extra_needed():
-        held = sa.certificates.Certificate.from_json(text)
-        found = sa.certificates.verify(held)
+    held = sa.certificates.Certificate.from_json(text)
+    found = sa.certificates.verify(held)
     if not found.verified:
         return False, found.reason
     known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
     return held.epsilon <= claim and held.delta <= delta, known
-
-
-def _restored(content: Any) -> sa.FourierAccountant | sa.training.ShuffleLedger:
-    if isinstance(content, dict) and "steps" in content:
-        return sa.training.ShuffleLedger.from_state_dict(content)
-    return sa.FourierAccountant.from_state_dict(content)
-
-
-@contextmanager
-def _extra_needed() -> Iterator[None]:
-    """A missing library is one line, as any other error."""
-    try:
-        yield
-    except ImportError as error:
-        raise ValueError(str(error)) from None
 
 
 def _text(name: str, path: Path) -> str:
@@ -162,3 +186,16 @@ def _json(name: str, text: str) -> Any:
         return json.loads(text, object_pairs_hook=validate.json_object)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} must be JSON: {' '.join(str(error).split())}") from None
+
+
+def _scores(path: Path) -> NDArray[np.float64]:
+    """Scores in a .npy file, or in a text file with a number in each line."""
+    try:
+        if path.suffix == ".npy":
+            read = np.load(path, allow_pickle=False)
+        else:
+            read = np.loadtxt(path, ndmin=1)
+        return np.asarray(read, dtype=np.float64)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"scores must be numbers in {str(path)!r:.80}: {reason:.120}") from None

@@ -20,16 +20,9 @@ from shuffle_accountant.cli.flags import (
     Users,
     picture,
 )
-from shuffle_accountant.cli.output import PROGRAM, computing, print_json, saved_figure, writing
-from shuffle_accountant.cli.parsing import add, epilog, examples, print_help_if_bare
+from shuffle_accountant.cli.output import computing, print_json, saved_figure, writing
+from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
-
-DEPLOYMENT = typer.Typer(
-    help="Deployment files, and test vectors for devices.",
-    callback=print_help_if_bare,
-    invoke_without_command=True,
-    epilog=epilog(f"{PROGRAM} deployment", "check deployment.json"),
-)
 
 File = Annotated[Path, typer.Argument(help="A deployment, as design --export writes it.")]
 
@@ -40,10 +33,7 @@ def check(file: File, as_json: AsJson = False) -> None:
     with computing():
         found = sa.Deployment.load(file)
         proven = found.certificate is not None
-        try:
-            bracket = found.check(proof=proven)
-        except ImportError as error:
-            raise ValueError(str(error)) from None
+        bracket = found.check(proof=proven)
     target = {"epsilon": found.target_epsilon, "delta": found.delta}
     if as_json:
         claim = {"lower": bracket.lower, "upper": bracket.upper, "proven": proven}
@@ -63,16 +53,11 @@ def check(file: File, as_json: AsJson = False) -> None:
     print(columns(rows))
 
 
-@examples(
-    "vectors deployment.json --output vectors.json",
-    "vectors deployment.json --count 10",
-)
+@examples("vectors deployment.json --output vectors.json", "vectors deployment.json --count 10")
 def vectors(
     file: File,
-    count: Annotated[int, typer.Option(help="How many, >= 1.")] = 1000,
-    output: Annotated[
-        Path | None, typer.Option(help="File to write them to; printed otherwise.")
-    ] = None,
+    count: Annotated[int, flag("How many, >= 1.")] = 1000,
+    output: Annotated[Path | None, flag("File to write them to; printed otherwise.")] = None,
 ) -> None:
     """Make test vectors of a deployment's program: random bytes in, message out."""
     with computing():
@@ -87,8 +72,12 @@ def vectors(
     print(f"wrote {len(made)} vectors to {output}")
 
 
-for _command in (check, vectors):
-    add(DEPLOYMENT, _command, f"{PROGRAM} deployment")
+DEPLOYMENT = group(
+    "deployment",
+    "Deployment files, and test vectors for devices.",
+    "check deployment.json",
+    (check, vectors),
+)
 
 
 @examples(
@@ -99,36 +88,32 @@ for _command in (check, vectors):
 )
 def design(
     users: Users,
-    target_epsilon: Annotated[float, typer.Option(help="ε of all rounds together, > 0.")],
+    target_epsilon: Annotated[float, flag("ε of all rounds together, > 0.")],
     delta: Delta,
-    categories: Annotated[
-        int | None, typer.Option(help="Number of categories, for frequencies, >= 2.")
-    ] = None,
+    categories: Annotated[int | None, flag("Number of categories, for frequencies, >= 2.")] = None,
     dimension: Annotated[
-        int | None, typer.Option(help="Length of vectors of norm at most 1, for their mean.")
+        int | None, flag("Length of vectors of norm at most 1, for their mean.")
     ] = None,
     min_users: MinUsers = None,
     participation: Participation = None,
     colluding: Colluding = 0,
     rounds: Rounds = 1,
     exclude: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MECHANISM", help="Leave a mechanism out; may be repeated."),
+        list[str] | None, flag("Leave a mechanism out; may be repeated.", metavar="MECHANISM")
     ] = None,
     budget_per_user: Annotated[
         str | None,
-        typer.Option(
+        flag(
+            "Most that a user may send in a round: a number of bits or of messages, as in 64bits "
+            "or 1messages.",
             metavar="LIMIT",
-            help="Most that a user may send in a round: a number of bits or of messages, as in "
-            "64bits or 1messages.",
         ),
     ] = None,
     tolerance: Tolerance = 1e-3,
     as_json: AsJson = False,
     output: Annotated[Path | None, picture("error against ε")] = None,
     export: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the recommended deployment as a JSON file."),
+        Path | None, flag("Write the recommended deployment as a JSON file.", metavar="FILE")
     ] = None,
 ) -> None:
     """Find what to deploy: every mechanism that meets a target ε, sorted by its error."""

@@ -6,13 +6,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.cli.flags import AsJson, Delta, Tolerance, picture
 from shuffle_accountant.cli.output import computing, print_json, saved_figure
-from shuffle_accountant.cli.parsing import examples, one_of
+from shuffle_accountant.cli.parsing import examples, flag, one_of
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.samplings import SamplingRow, compare_samplings
 from shuffle_accountant.reports.tables import columns, interval
@@ -31,25 +29,23 @@ _DIGITS = 1e-3
 def dpsgd(
     noise_multiplier: Annotated[
         float,
-        typer.Option(
+        flag(
+            "Deviation of the noise over the norm that gradients are clipped to.",
             "--noise-multiplier",
             "--sigma",
-            help="Deviation of the noise over the norm that gradients are clipped to.",
         ),
     ],
     delta: Delta,
     steps: Annotated[
-        int | None, typer.Option(help="Steps of an epoch; full batches if they are shuffled.")
+        int | None, flag("Steps of an epoch; full batches if they are shuffled.")
     ] = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option(help="Records of a batch; with --dataset-size instead of --steps."),
+        int | None, flag("Records of a batch; with --dataset-size instead of --steps.")
     ] = None,
     dataset_size: Annotated[
-        int | None,
-        typer.Option(help="Records in all; an epoch has as many steps as full batches."),
+        int | None, flag("Records in all; an epoch has as many steps as full batches.")
     ] = None,
-    epochs: Annotated[int, typer.Option(help="Epochs, each dealt, shuffled or drawn anew.")] = 1,
+    epochs: Annotated[int, flag("Epochs, each dealt, shuffled or drawn anew.")] = 1,
     sampling: Annotated[
         str,
         one_of(
@@ -57,7 +53,7 @@ def dpsgd(
             "How batches are made; all but banded and tree (correlated noise), or one of",
         ),
     ] = ALL,
-    bands: Annotated[int, typer.Option(help="Coefficients of the noise that is banded.")] = 4,
+    bands: Annotated[int, flag("Coefficients of the noise that is banded.")] = 4,
     tolerance: Tolerance = 1e-3,
     output: Annotated[Path | None, picture("ε against epochs")] = None,
     as_json: AsJson = False,
@@ -107,13 +103,6 @@ def _steps(
 
 
 def _line(row: SamplingRow) -> tuple[str, str, str, str]:
-    return row.sampling, row.batches, interval((_lower(row), _upper(row))), row.meaning
-
-
-def _lower(row: SamplingRow) -> str:
-    """The lower end, with the digits of a narrow interval if it is wide."""
-    return format_ends(row.lower, min(row.upper, row.lower * (1.0 + _DIGITS)))[0]
-
-
-def _upper(row: SamplingRow) -> str:
-    return format_ends(max(row.lower, row.upper * (1.0 - _DIGITS)), row.upper)[1]
+    lower, _ = format_ends(row.lower, min(row.upper, row.lower * (1.0 + _DIGITS)))
+    _, upper = format_ends(max(row.lower, row.upper * (1.0 - _DIGITS)), row.upper)
+    return row.sampling, row.batches, interval((lower, upper)), row.meaning

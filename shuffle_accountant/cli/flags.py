@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec, TypeVar, get_type_hints
@@ -14,46 +14,42 @@ import typer
 
 import shuffle_accountant as sa
 from shuffle_accountant import validation as validate
-from shuffle_accountant.cli.parsing import count, one_of
+from shuffle_accountant.cli.parsing import count, flag, one_of
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.registry import SHORT, named, parameters_of, randomizer_kind
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import REDUCTIONS, VARIANTS, attendance
 
 if TYPE_CHECKING:
-    from shuffle_accountant import FourierAccountant, ShuffleRound
+    from shuffle_accountant.accountant import FourierAccountant
+    from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 # Names that help and completion show: those of this package.
 NAMES = sorted(LocalRandomizer.kinds)
 
-Eps0 = Annotated[float | None, typer.Option(help="ε0 of the local randomizer, >= 0.")]
-Users = Annotated[int, typer.Option(help="Users who send a message in each round, >= 1.")]
-Rounds = Annotated[int, typer.Option(help="Number of rounds, >= 0.")]
+Eps0 = Annotated[float | None, flag("ε0 of the local randomizer, >= 0.")]
+Users = Annotated[int, flag("Users who send a message in each round, >= 1.")]
+Rounds = Annotated[int, flag("Number of rounds, >= 0.")]
 FromFile = Annotated[
-    Path | None,
-    typer.Option(help="JSON of Protocol.to_dict, for any other rounds than by flags."),
+    Path | None, flag("JSON of Protocol.to_dict, for any other rounds than by flags.")
 ]
 Population = Annotated[
-    int | None,
-    typer.Option(help="Draw the users of each round from this many, without replacement."),
+    int | None, flag("Draw the users of each round from this many, without replacement.")
 ]
-Colluding = Annotated[int, typer.Option(help="How many of all users work with the observer.")]
+Colluding = Annotated[int, flag("How many of all users work with the observer.")]
 Participation = Annotated[
     float | None,
-    typer.Option(
-        help="Probability, in (0, 1], that each of the users takes part in a round: only if "
+    flag(
+        "Probability, in (0, 1], that each of the users takes part in a round: only if "
         "attendance is secret; otherwise give the fewest who will send as --users."
     ),
 ]
 MinUsers = Annotated[
-    int | None,
-    typer.Option(help="The fewest of the users who will send; by default all of them do."),
+    int | None, flag("The fewest of the users who will send; by default all of them do.")
 ]
 Categories = Annotated[
     int | None,
-    typer.Option(
-        help="Number of values, >= 2; the randomizer is randomized response unless it is named."
-    ),
+    flag("Number of values, >= 2; the randomizer is randomized response unless it is named."),
 ]
 Reduction = Annotated[
     str,
@@ -65,23 +61,19 @@ Variant = Annotated[
     str | None, one_of(VARIANTS, "Form of the strong reduction, by default the first; one of")
 ]
 Interactive = Annotated[
-    bool,
-    typer.Option("--interactive", help="A user's randomizer may depend on earlier messages."),
+    bool, flag("A user's randomizer may depend on earlier messages.", "--interactive")
 ]
-Tolerance = Annotated[
-    float, typer.Option(help="Relative distance of the two ends of ε to aim for.")
-]
+Tolerance = Annotated[float, flag("Relative distance of the two ends of ε to aim for.")]
 Exposure = Annotated[
-    float,
-    typer.Option(help="Probability, in [0, 1), that a message is recognised as its sender's."),
+    float, flag("Probability, in [0, 1), that a message is recognised as its sender's.")
 ]
-Delta = Annotated[float, typer.Option(help="δ, in (0, 1).")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Delta = Annotated[float, flag("δ, in (0, 1).")]
+AsJson = Annotated[bool, flag("Print one JSON object.", "--json")]
 
 
 def picture(of: str) -> Any:
     """The option of a file to draw into."""
-    return typer.Option(help=f"Also draw {of} into this file (.png, .pdf, .svg).")
+    return flag(f"Also draw {of} into this file (.png, .pdf, .svg).")
 
 
 P = ParamSpec("P")
@@ -101,37 +93,30 @@ class NamedRandomizer:
             f"{', '.join(SHORT)}. One of",
         ),
     ] = None
-    sigma: Annotated[float | None, typer.Option(help="Standard deviation, for gaussian.")] = None
-    buckets: Annotated[int | None, typer.Option(help="Buckets of hashes, for local-hashing.")] = (
-        None
-    )
-    size: Annotated[
-        int | None, typer.Option(help="Categories in a message, for subset-selection.")
-    ] = None
-    dimension: Annotated[
-        int | None, typer.Option(help="Length of vectors, for privunit and others.")
-    ] = None
-    radius: Annotated[float | None, typer.Option(help="Radius of the ball of vectors.")] = None
+    sigma: Annotated[float | None, flag("Standard deviation, for gaussian.")] = None
+    buckets: Annotated[int | None, flag("Buckets of hashes, for local-hashing.")] = None
+    size: Annotated[int | None, flag("Categories in a message, for subset-selection.")] = None
+    dimension: Annotated[int | None, flag("Length of vectors, for privunit and others.")] = None
+    radius: Annotated[float | None, flag("Radius of the ball of vectors.")] = None
     delta0: Annotated[
-        float | None, typer.Option(help="Probability with which ε0 may fail, for approximate.")
+        float | None, flag("Probability with which ε0 may fail, for approximate.")
     ] = None
     noise_multiplier: Annotated[
-        float | None,
-        typer.Option(help="Noise per coordinate over the largest norm, for gaussian-vectors."),
+        float | None, flag("Noise per coordinate over the largest norm, for gaussian-vectors.")
     ] = None
     parameter: Annotated[
         list[str] | None,
-        typer.Option(
+        flag(
+            "Any other parameter of the randomizer, its value in JSON; may be repeated.",
             metavar="NAME=VALUE",
-            help="Any other parameter of the randomizer, its value in JSON; may be repeated.",
         ),
     ] = None
 
     def given(self) -> dict[str, Any]:
         """The randomizer's kind and its parameters, as far as they were typed."""
         every = {field.name: getattr(self, field.name) for field in fields(NamedRandomizer)}
-        if every["randomizer"] is not None:
-            every["randomizer"] = randomizer_kind(every["randomizer"])
+        if self.randomizer is not None:
+            every["randomizer"] = randomizer_kind(self.randomizer)
         every |= dict(map(_parameter, every.pop("parameter") or ()))
         return {name: value for name, value in every.items() if value is not None}
 
@@ -168,9 +153,7 @@ class Protocol(NamedRandomizer):
     """The rounds as typed, fields in the order of the JSON object; each field is a flag."""
 
     eps0: Eps0 = None
-    users: Annotated[
-        int | None, typer.Option(help="Users who send a message in each round, >= 1.")
-    ] = None
+    users: Annotated[int | None, flag("Users who send a message in each round, >= 1.")] = None
     rounds: Rounds = 1
     population: Population = None
     categories: Categories = None
@@ -178,15 +161,15 @@ class Protocol(NamedRandomizer):
     variant: Variant = None
     others: Annotated[
         list[str] | None,
-        typer.Option(
+        flag(
+            "Further users with another ε0 of the same randomizer; may be repeated.",
             metavar="EPS0:USERS",
-            help="Further users with another ε0 of the same randomizer; may be repeated.",
         ),
     ] = None
     colluding: Colluding = 0
     participation: Participation = None
     messages_per_user: Annotated[
-        int, typer.Option(help="Number of messages that every user sends in a round, >= 1.")
+        int, flag("Number of messages that every user sends in a round, >= 1.")
     ] = 1
     exposure: Exposure = 0.0
     interactive: Interactive = False
@@ -212,12 +195,10 @@ class Protocol(NamedRandomizer):
         if self.users is None:
             raise ValueError("users or protocol must be given")
         make = self.maker(categories=self.categories, interactive=self.interactive)
-        users = attendance(self.users, participation=self.participation)
-        groups = map(_group, self.others or ())
         return sa.ShuffleRound(
             make() if self.eps0 is None else make(eps0=self.eps0),
-            users=users,
-            others={make(eps0=eps0): count for eps0, count in groups},
+            users=attendance(self.users, participation=self.participation),
+            others={make(eps0=eps0): count for eps0, count in map(_group, self.others or ())},
             colluding=self.colluding,
             messages_per_user=self.messages_per_user,
             shuffler=sa.Shuffler(exposure=self.exposure) if self.exposure != 0.0 else None,
@@ -233,9 +214,9 @@ class Protocol(NamedRandomizer):
             count = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=count)
             return sa.Protocol([(self.one_round(), count)])
         free = {"protocol", "tolerance"}
-        for flag in fields(self):
-            if flag.name not in free and getattr(self, flag.name) != flag.default:
-                name = flag.name.replace("_", "-")
+        for one in fields(self):
+            if one.name not in free and getattr(self, one.name) != one.default:
+                name = one.name.replace("_", "-")
                 raise ValueError(f"protocol must be left out with {name}: the file says it")
         return sa.Protocol.from_dict(_json_of(self.protocol))
 
@@ -281,21 +262,12 @@ def with_flags_of(
 ) -> Callable[[Callable[Concatenate[Flags, P], None]], Callable[..., None]]:
     """Makes a command whose flags are the fields of a class, its first argument, and its own."""
     hints = get_type_hints(kind, include_extras=True)
-    flags = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(kind)  # type: ignore[arg-type]
-    ]
+    typed = inspect.signature(kind).parameters.values()
+    flags = [one.replace(annotation=hints[one.name]) for one in typed]
 
     def decorate(command: Callable[Concatenate[Flags, P], None]) -> Callable[..., None]:
-        own = [
-            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-            for parameter in list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        ]
+        _, *parameters = inspect.signature(command, eval_str=True).parameters.values()
+        own = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
 
         @wraps(command)
         def run(**given: Any) -> None:

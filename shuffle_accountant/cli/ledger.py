@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -17,57 +16,38 @@ from shuffle_accountant.cli.flags import (
     Users,
     with_flags_of,
 )
-from shuffle_accountant.cli.output import PROGRAM, computing, print_json
-from shuffle_accountant.cli.parsing import add, epilog, examples, print_help_if_bare
+from shuffle_accountant.cli.output import computing, print_json
+from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
-from shuffle_accountant.training.database import StorageError
 from shuffle_accountant.training.filters import PrivacyFilter
 from shuffle_accountant.training.ledger import ShuffleLedger
 
-LEDGER = typer.Typer(
-    help="Budgets kept in a database.",
-    callback=print_help_if_bare,
-    invoke_without_command=True,
-    epilog=epilog(f"{PROGRAM} ledger", "show sqlite:///budget.db survey"),
-)
+Kept = TypeVar("Kept")
 
 Url = Annotated[
     str,
     typer.Argument(help="Database: sqlite:///FILE or postgresql+psycopg://USER@HOST/DB."),
 ]
 Name = Annotated[str, typer.Argument(help="Name of the ledger in it.")]
-Budget = Annotated[float, typer.Option(help="Largest ε that may be spent, >= 0.")]
-BudgetDelta = Annotated[float, typer.Option("--delta", help="δ of the budget, in (0, 1).")]
-Count = Annotated[int, typer.Option(help="How many steps, >= 0.")]
-StepUsers = Annotated[
-    int | None, typer.Option("--users", help="Users of each step, if not as many as planned.")
-]
-AtLeast = Annotated[
-    str | None,
-    typer.Option(help="Receipt of an earlier step, which the ledger must still have."),
-]
-OfFilter = Annotated[bool, typer.Option("--filter", help="The name is that of a `PrivacyFilter`.")]
+# named, as the parser of numbers changes the options that it finds here
+Count = Annotated[int, flag("How many steps, >= 0.")]
+StepUsers = Annotated[int | None, flag("Users of each step, if not as many as planned.")]
 StepPopulation = Annotated[
-    int | None,
-    typer.Option(
-        "--population",
-        help="People that the users of each step were drawn from, if not as planned.",
-    ),
+    int | None, flag("People that the users of each step were drawn from, if not as planned.")
 ]
+OfFilter = Annotated[bool, flag("The name is that of a `PrivacyFilter`.", "--filter")]
 
 
-@examples(
-    "create sqlite:///budget.db survey --eps0 2 --users 1e4 --epsilon 1 --delta 1e-6",
-)
+@examples("create sqlite:///budget.db survey --eps0 2 --users 1e4 --epsilon 1 --delta 1e-6")
 @with_flags_of(NamedRandomizer)
 def create(
     named: NamedRandomizer,
     url: Url,
     name: Name,
     users: Users,
-    epsilon: Budget,
-    delta: BudgetDelta,
+    epsilon: Annotated[float, flag("Largest ε that may be spent, >= 0.")],
+    delta: Annotated[float, flag("δ of the budget, in (0, 1).")],
     eps0: Eps0 = None,
     population: Population = None,
     categories: Categories = None,
@@ -75,6 +55,7 @@ def create(
     """Make a ledger with a budget; one that is there already must be the same."""
     make = named.maker(categories=categories, interactive=False)
     ledger = _opened(
+        ShuffleLedger.open,
         url,
         name,
         randomizer=make() if eps0 is None else make(eps0=eps0),
@@ -95,14 +76,12 @@ def step(
     population: StepPopulation = None,
 ) -> None:
     """Record steps before they are released; exit code 1 if the budget refuses them."""
-    ledger = _opened(url, name)
+    ledger = _opened(ShuffleLedger.open, url, name)
     try:
         receipt = ledger.step(count, users=users, population=population)
     except BudgetExceeded as refused:
         print(f"refused: {refused}")
         raise typer.Exit(1) from None
-    except StorageError as error:
-        raise ValueError(str(error)) from None
     print(f"receipt: {receipt}\nrecorded: {count} of now {len(ledger)} steps")
 
 
@@ -112,7 +91,7 @@ def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: AsJson = Fa
     if of_filter:
         _show_filter(url, name, as_json=as_json)
         return
-    ledger = _opened(url, name)
+    ledger = _opened(ShuffleLedger.open, url, name)
     state = ledger.state_dict()
     epsilon, delta = state["max_epsilon"], state["target_delta"]
     found: dict[str, Any] = {"steps": len(ledger), "budget": epsilon, "delta": delta}
@@ -131,19 +110,24 @@ def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: AsJson = Fa
 
 
 @examples("verify sqlite:///budget.db survey --at-least RECEIPT")
-def verify(url: Url, name: Name, at_least: AtLeast = None, of_filter: OfFilter = False) -> None:
+def verify(
+    url: Url,
+    name: Name,
+    at_least: Annotated[
+        str | None, flag("Receipt of an earlier step, which the ledger must still have.")
+    ] = None,
+    of_filter: OfFilter = False,
+) -> None:
     """Check a ledger's file and every entry's digest; exit code 2 if anything is wrong."""
-    kept: ShuffleLedger | PrivacyFilter = (
-        _opened_filter(url, name, at_least=at_least)
-        if of_filter
-        else _opened(url, name, at_least=at_least)
-    )
-    print(f"verified: {len(kept)} steps")
+    open_one: Callable[..., ShuffleLedger | PrivacyFilter] = ShuffleLedger.open
+    if of_filter:
+        open_one = PrivacyFilter.open
+    print(f"verified: {len(_opened(open_one, url, name, at_least=at_least))} steps")
 
 
 def _show_filter(url: str, name: str, *, as_json: bool) -> None:
     """Print what a filter has used up of its budget."""
-    kept = _opened_filter(url, name)
+    kept = _opened(PrivacyFilter.open, url, name)
     with computing():
         found: dict[str, Any] = {
             "steps": len(kept),
@@ -159,26 +143,15 @@ def _show_filter(url: str, name: str, *, as_json: bool) -> None:
         print(columns([(label, str(value)) for label, value in found.items()]))
 
 
-def _opened(url: str, name: str, **options: Any) -> ShuffleLedger:
-    """The ledger; whatever is wrong as a ValueError of one line."""
-    with computing(), _one_line():
-        return ShuffleLedger.open(url, name, **options)
+def _opened(open_one: Callable[..., Kept], url: str, name: str, **options: Any) -> Kept:
+    """The ledger or the filter of that name; its warnings are printed."""
+    with computing():
+        return open_one(url, name, **options)
 
 
-def _opened_filter(url: str, name: str, **options: Any) -> PrivacyFilter:
-    """The filter; whatever is wrong as a ValueError of one line."""
-    with computing(), _one_line():
-        return PrivacyFilter.open(url, name, **options)
-
-
-@contextmanager
-def _one_line() -> Iterator[None]:
-    """Raise what a database cannot do as a ValueError."""
-    try:
-        yield
-    except (StorageError, ImportError) as error:
-        raise ValueError(str(error)) from None
-
-
-for _command in (create, step, show, verify):
-    add(LEDGER, _command, f"{PROGRAM} ledger")
+LEDGER = group(
+    "ledger",
+    "Budgets kept in a database.",
+    "show sqlite:///budget.db survey",
+    (create, step, show, verify),
+)

@@ -10,13 +10,12 @@ import math
 import os
 import sys
 import unicodedata
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from shuffle_accountant.bracket import LooseBracketWarning, WeakPrivacyWarning, __version__
+from shuffle_accountant.bracket import Bracket, __version__, recorded_warnings
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.drawing import new_figure
 
@@ -24,6 +23,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PROGRAM = "shuffle-accountant"
+
+
+def json_of(bracket: Bracket) -> dict[str, Any]:
+    """The ends of a bracket with what they rest on."""
+    return {
+        "lower": bracket.lower,
+        "upper": bracket.upper,
+        "reduction": bracket.reduction,
+        "conditions": bracket.conditions,
+    }
+
+
+def rows_of(bracket: Bracket) -> list[tuple[str, str]]:
+    """Rows of a table: both ends and the theorem."""
+    lower, upper = bracket.ends()
+    return [("lower", lower), ("upper", upper), ("reduction", bracket.reduction)]
 
 
 def print_json(answer: dict[str, Any]) -> None:
@@ -46,14 +61,8 @@ def computing(label: str | None = None) -> Iterator[list[str]]:
 
     The list is complete after the block, which may add to it. With a label there is a progress bar.
     """
-    lines: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LooseBracketWarning)
-        warnings.simplefilter("always", WeakPrivacyWarning)
-        with nullcontext() if label is None else progress_bar(label):
-            yield lines
-    found = dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
-    lines[:0] = found
+    with recorded_warnings() as lines, progress_bar(label) if label else nullcontext():
+        yield lines
     for line in lines:
         print(f"{PROGRAM}: warning: {line}", file=sys.stderr)
 
@@ -61,10 +70,7 @@ def computing(label: str | None = None) -> Iterator[list[str]]:
 @contextmanager
 def saved_figure(output: Path) -> Iterator[Axes]:
     """Axes to draw on; at the end of the block their figure is written to the file."""
-    try:
-        figure = new_figure()
-    except ImportError as missing:
-        raise ValueError(str(missing)) from None
+    figure = new_figure()
     yield figure.add_subplot()
     with writing(output):
         figure.savefig(output, dpi=150)

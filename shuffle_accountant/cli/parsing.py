@@ -6,12 +6,16 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand
 from typer.models import OptionInfo
+
+from shuffle_accountant.cli.output import PROGRAM
+from shuffle_accountant.training.database import StorageError
 
 # What the parser raises for bad usage: the public BadParameter is one kind of it.
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
@@ -52,7 +56,7 @@ class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, ImportError, StorageError) as error:
             raise ValueError(in_flags(str(error), self.params)) from error
 
 
@@ -66,35 +70,25 @@ def in_flags(message: str, parameters: Iterable[Any]) -> str:
     """A message of the library with flags for the names of arguments: ``--min-users`` must be 1.
 
     What is replaced: the names that the message begins with, and everywhere those of two words.
-
-    Args:
-        message: one line, which begins with an argument's name as a rule.
-        parameters: the command's.
     """
-    flags: dict[str, str] = {
-        flag.removeprefix("--").replace("-", "_"): flag
-        for parameter in parameters
-        for flag in parameter.opts
-        if flag.startswith("--")
-    }
+    every = (flag for parameter in parameters for flag in parameter.opts if flag.startswith("--"))
+    flags: dict[str, str] = {flag[2:].replace("-", "_"): flag for flag in every}
 
-    def flag(name: re.Match[str]) -> str:
+    def in_flag(name: re.Match[str]) -> str:
         return flags.get(name.group(), name.group())
 
     subject = _SUBJECT.match(message)
     end = subject.end() if subject else 0
-    return _NAME.sub(flag, message[:end]) + _TWO_WORDS.sub(flag, message[end:])
+    return _NAME.sub(in_flag, message[:end]) + _TWO_WORDS.sub(in_flag, message[end:])
 
 
 def count(typed: str) -> int:
     """An integer as typed, also as 1e6 or 1000.0."""
-    try:
+    with suppress(InvalidOperation):
         value = Decimal(typed)
-    except InvalidOperation:
-        raise typer.BadParameter(f"{typed!r:.60} is not an integer") from None
-    if not value.is_finite() or value.adjusted() > _MOST_DIGITS or value != int(value):
-        raise typer.BadParameter(f"{typed!r:.60} is not an integer")
-    return int(value)
+        if value.is_finite() and value.adjusted() <= _MOST_DIGITS and value == int(value):
+            return int(value)
+    raise typer.BadParameter(f"{typed!r:.60} is not an integer")
 
 
 def number(typed: str) -> float:
@@ -103,6 +97,11 @@ def number(typed: str) -> float:
         return float(typed)
     except ValueError:
         raise typer.BadParameter(f"{typed!r:.60} is not a number") from None
+
+
+def flag(help: str, *names: str, **settings: Any) -> Any:
+    """An option with its help, which is named after its parameter if it is given no names."""
+    return typer.Option(*names, help=help, **settings)
 
 
 def one_of(names: Any, help: str) -> Any:
@@ -125,14 +124,8 @@ def examples(*lines: str) -> Callable[[F], F]:
     return decorate
 
 
-def add(app: typer.Typer, command: Callable[..., None], program: str) -> None:
-    """Make a function a command of an application.
-
-    Args:
-        app: the application.
-        command: the function, with `examples`.
-        program: what its command lines begin with.
-    """
+def add(app: typer.Typer, command: Callable[..., None], program: str = PROGRAM) -> None:
+    """Make a function, with `examples`, a command; its command lines begin with the program."""
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         _parse_numbers(parameter.annotation)
     lines = getattr(command, _EXAMPLES, ())
@@ -147,6 +140,21 @@ def epilog(program: str, *lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in folded)])
 
 
+def group(
+    name: str, help: str, example: str, commands: Iterable[Callable[..., None]]
+) -> typer.Typer:
+    """Commands that belong together, below a word of their own."""
+    app = typer.Typer(
+        help=help,
+        callback=print_help_if_bare,
+        invoke_without_command=True,
+        epilog=epilog(f"{PROGRAM} {name}", example),
+    )
+    for command in commands:
+        add(app, command, f"{PROGRAM} {name}")
+    return app
+
+
 def print_help_if_bare(context: typer.Context) -> None:
     """Print the help of a group of commands of which none was given."""
     if context.invoked_subcommand is None:
@@ -159,11 +167,9 @@ def _parse_numbers(annotation: Any) -> None:
         return
     kind, option = get_args(annotation)
     kinds = {kind, *get_args(kind)}
-    if not isinstance(option, OptionInfo):
-        return
-    if int in kinds:
+    if isinstance(option, OptionInfo) and int in kinds:
         option.parser, option.metavar = count, "<int>"
-    elif float in kinds:
+    elif isinstance(option, OptionInfo) and float in kinds:
         option.parser, option.metavar = number, "<float>"
 
 

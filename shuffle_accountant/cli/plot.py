@@ -14,7 +14,7 @@ from shuffle_accountant import explorer
 from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.flags import AsJson, Protocol, with_flags_of
 from shuffle_accountant.cli.output import computing, print_json, saved_figure
-from shuffle_accountant.cli.parsing import examples
+from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.figures import FIGURES
@@ -30,16 +30,12 @@ if TYPE_CHECKING:
 @with_flags_of(Protocol)
 def plot(
     protocol: Protocol,
-    output: Annotated[
-        Path, typer.Option(help="File to write; its ending (.png, .pdf, .svg) is the format.")
-    ],
+    output: Annotated[Path, flag("File to write; its ending (.png, .pdf, .svg) is the format.")],
     mark_at: Annotated[
-        float | None,
-        typer.Option("--delta", help="Mark the point of this δ on the curve, with its ε."),
+        float | None, flag("Mark the point of this δ on the curve, with its ε.", "--delta")
     ] = None,
     compare_at: Annotated[
-        float | None,
-        typer.Option(help="Draw ε at this δ against rounds, for every published bound, instead."),
+        float | None, flag("Draw ε at this δ against rounds, for every published bound, instead.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,7 +46,13 @@ def plot(
             f"{compare_at}"
         )
     with computing("drawing") as warnings:
-        _require_something(protocol)
+        if protocol.rounds == 0:
+            raise ValueError("nothing to draw: no rounds cost nothing, delta is 0 at every epsilon")
+        if protocol.accountant().epsilon(delta=pictures.SMALLEST_DELTA).upper == 0.0:
+            raise ValueError(
+                "nothing to draw: the messages say nothing about anybody, delta is 0 at every "
+                "epsilon"
+            )
         with saved_figure(output) as ax:
             if compare_at is None:
                 pictures.profile(protocol.accountant(), delta=mark_at, ax=ax)
@@ -67,16 +69,6 @@ def plot(
         print(f"wrote {output}")
 
 
-def _require_something(protocol: Protocol) -> None:
-    """Refuse to draw what is 0 everywhere."""
-    if protocol.rounds == 0:
-        raise ValueError("nothing to draw: no rounds cost nothing, delta is 0 at every epsilon")
-    if protocol.accountant().epsilon(delta=pictures.SMALLEST_DELTA).upper == 0.0:
-        raise ValueError(
-            "nothing to draw: the messages say nothing about anybody, delta is 0 at every epsilon"
-        )
-
-
 def _drawn(ax: Axes) -> dict[str, Any]:
     """The lines of a picture as numbers, with what the axes are."""
     lines = []
@@ -89,17 +81,12 @@ def _drawn(ax: Axes) -> dict[str, Any]:
     return {"xlabel": ax.get_xlabel(), "ylabel": ax.get_ylabel(), "lines": lines}
 
 
-@examples(
-    "figures fig3",
-    "figures qif --output vulnerability.svg",
-)
+@examples("figures fig3", "figures qif --output vulnerability.svg")
 def figures(
     name: Annotated[str, typer.Argument(help=f"Which one: {', '.join(FIGURES)}.", metavar="NAME")],
     output: Annotated[
         Path | None,
-        typer.Option(
-            help="Picture (.png, .pdf, .svg), by default NAME.png; a .csv stands beside it."
-        ),
+        flag("Picture (.png, .pdf, .svg), by default NAME.png; a .csv stands beside it."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -120,26 +107,15 @@ def figures(
         print(f"{found.about}\nwrote {output} and {table}")
 
 
-@examples(
-    "explore",
-    "explore --headless --port 8000",
-)
+@examples("explore", "explore --headless --port 8000")
 def explore(
-    host: Annotated[str, typer.Option(help="Name or address to listen at.")] = "127.0.0.1",
+    host: Annotated[str, flag("Name or address to listen at.")] = "127.0.0.1",
     port: Annotated[
-        int | None,
-        typer.Option(
-            help=f"Port to listen at, 0 for any; by default {explorer.PORT} if it is free."
-        ),
+        int | None, flag(f"Port to listen at, 0 for any; by default {explorer.PORT} if it is free.")
     ] = None,
-    headless: Annotated[
-        bool, typer.Option("--headless", "--no-browser", help="Do not open a browser.")
-    ] = False,
+    headless: Annotated[bool, flag("Do not open a browser.", "--headless", "--no-browser")] = False,
 ) -> None:
     """Open a page to try protocols out with sliders (extra explore)."""
-    try:
-        explorer.serve(
-            host=host, port=port, browser=not headless, say=lambda line: print(line, flush=True)
-        )
-    except ImportError as missing:
-        raise ValueError(str(missing)) from None
+    explorer.serve(
+        host=host, port=port, browser=not headless, say=lambda line: print(line, flush=True)
+    )

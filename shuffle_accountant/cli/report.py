@@ -8,8 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import shuffle_accountant as sa
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.cli.flags import (
@@ -26,23 +24,16 @@ from shuffle_accountant.cli.flags import (
     picture,
     with_flags_of,
 )
-from shuffle_accountant.cli.output import computing, print_json, saved_figure
-from shuffle_accountant.cli.parsing import examples
+from shuffle_accountant.cli.output import computing, print_json, rows_of, saved_figure
+from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.reports.comparison import asked_round
 from shuffle_accountant.reports.tables import WIDTH, columns, only_if, rounded_up
 
-# Significant digits of the number to report, rounded up.
-_DIGITS = 3
-
 Verbose = Annotated[
-    bool,
-    typer.Option("--verbose", "-v", help="Print the error budget and which method answered, too."),
+    bool, flag("Print the error budget and which method answered, too.", "--verbose", "-v")
 ]
 
-Group = Annotated[
-    int, typer.Option(help="Number of people whose data change at once: for them, too.")
-]
-
+Group = Annotated[int, flag("Number of people whose data change at once: for them, too.")]
 
 # Share up to which a leak counts as round-off.
 ROUND_OFF = 1e-12
@@ -66,13 +57,11 @@ def epsilon(
     _answer("epsilon", {"delta": delta}, protocol, group, as_json, verbose)
 
 
-@examples(
-    "delta --eps0 4 --users 1e4 --rounds 4 --epsilon 0.5",
-)
+@examples("delta --eps0 4 --users 1e4 --rounds 4 --epsilon 0.5")
 @with_flags_of(Protocol)
 def delta(
     protocol: Protocol,
-    epsilon: Annotated[float, typer.Option(help="ε, >= 0.")],
+    epsilon: Annotated[float, flag("ε, >= 0.")],
     group: Group = 1,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -89,48 +78,35 @@ def _answer(
     as_json: bool,
     verbose: bool,
 ) -> None:
-    """Put a question and print the answer as a JSON object or as a table."""
+    """Put a question and print the answer as a JSON object or as a table.
+
+    The number to report is rounded up to three digits.
+    """
     people = {"group": group} if group != 1 else {}
     with computing("composing") as warnings:
         bracket: Bracket = getattr(protocol.accountant(), quantity)(**at, **people)
-    if not as_json:
-        print(_as_table(quantity, at, bracket, verbose))
+    if as_json:
+        answer = {"quantity": quantity, **bracket.to_dict()}
+        del answer["version"]  # which stands at the end
+        ledger = {"limited_by": bracket.ledger.limited_by, "method": bracket.ledger.method}
+        question = {"question": protocol.question() | at | people}
+        print_json(answer | ledger | question | {"warnings": warnings})
         return
-    answer: dict[str, Any] = {
-        "quantity": quantity,
-        "lower": bracket.lower,
-        "upper": bracket.upper,
-        "reduction": bracket.reduction,
-        "adjacency": bracket.to_dict()["adjacency"],
-        "conditions": bracket.conditions,
-        "ledger": bracket.ledger.to_dict(),
-        "limited_by": bracket.ledger.limited_by,
-        "method": bracket.ledger.method,
-        "question": protocol.question() | at | people,
-        "warnings": warnings,
-    }
-    print_json(answer)
-
-
-def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bool) -> str:
-    given = ", ".join(f"{name} = {value:g}" for name, value in at.items())
+    ((name, value),) = at.items()
     letter = {"epsilon": "ε", "delta": "δ"}[quantity]
-    lower, upper = bracket.ends()
     rows = [
-        (quantity, f"at {given}"),
-        ("lower", lower),
-        ("upper", upper),
-        ("reduction", bracket.reduction),
+        (quantity, f"at {name} = {value:g}"),
+        *rows_of(bracket),
         ("adjacency", "no rounds" if bracket.adjacency is None else bracket.adjacency.value),
     ]
     if verbose:
         widths = bracket.ledger.to_dict()
-        rows += [(name.replace("_", "-"), f"{width:.1e}") for name, width in widths.items()]
+        rows += [(source.replace("_", "-"), f"{width:.1e}") for source, width in widths.items()]
         rows.append(("method", bracket.ledger.method))
-    first = f"{letter} ≤ {rounded_up(bracket.upper, _DIGITS)} (report this)"
+    first = f"{letter} ≤ {rounded_up(bracket.upper, 3)} (report this)"
     if math.isinf(bracket.upper):
         first = f"no finite {letter} holds (report this)"
-    return "\n".join([first, columns(rows), *only_if(bracket.conditions)])
+    print("\n".join([first, columns(rows), *only_if(bracket.conditions)]))
 
 
 @examples(
@@ -142,7 +118,7 @@ def _as_table(quantity: str, at: dict[str, float], bracket: Bracket, verbose: bo
 def compare(
     law: NamedRandomizer,
     delta: Delta,
-    users: Annotated[int | None, typer.Option(help="Users of each round, >= 1.")] = None,
+    users: Annotated[int | None, flag("Users of each round, >= 1.")] = None,
     eps0: Eps0 = None,
     rounds: Rounds = 1,
     population: Population = None,
@@ -153,12 +129,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Put every published bound of ε beside the certified bracket."""
-    crowd: dict[str, Any] = {
-        "eps0": eps0,
-        "users": users,
-        "population": population,
-        "categories": categories,
-    }
+    crowd: dict[str, Any] = {"eps0": eps0, "users": users}
+    crowd |= {"population": population, "categories": categories}
     asked = Protocol(**asdict(law), **crowd, protocol=protocol)
     with computing("comparing") as warnings:
         if law.given() or protocol is not None:
@@ -179,9 +151,7 @@ def compare(
         print(found)
 
 
-@examples(
-    "report --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --categories 100",
-)
+@examples("report --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --categories 100")
 @with_flags_of(Protocol)
 def report(
     protocol: Protocol,

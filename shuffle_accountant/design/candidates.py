@@ -19,7 +19,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
-from shuffle_accountant.calibration.search import Evidence, decimals_downwards, ratios_downwards
+from shuffle_accountant.calibration.search import Evidence, decimals, ratios_downwards
 from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.design.answers import DesignRow
 from shuffle_accountant.design.question import Question
@@ -246,7 +246,7 @@ class Noise(Candidate):
         tolerance = max(self.decided_by, question.tolerance)
         # the ladder goes down; the precision 1/scale falls where privacy rises
         precision, evidence = Target(question.target_epsilon, question.delta, tolerance).search(
-            decimals_downwards(_FINEST, _COARSEST)
+            decimals(_FINEST, _COARSEST)
             if self.ratio is None
             else ratios_downwards(_FINEST, _COARSEST, self.ratio),
             lambda value: self.protocol(self.with_noise(1.0 / value, question), question),

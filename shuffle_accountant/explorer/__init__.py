@@ -69,8 +69,9 @@ def serve(*, host: str, port: int | None, browser: bool, say: Callable[[str], No
 
 def _listening(host: str, port: int | None) -> socket.socket:
     """A socket that listens, at the port that is wanted or at one that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return _socket(host, PORT if port is None else port)
+        return socket.create_server((host, PORT if port is None else port), family=family)
     except OSError as error:
         if port is None:
             return _listening(host, 0)
@@ -79,11 +80,6 @@ def _listening(host: str, port: int | None) -> socket.socket:
             "host and port must be where this machine can listen, got "
             f"{host!r:.60} and {port}: {reason}"
         ) from None
-
-
-def _socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family)
 
 
 def _in_address(host: str) -> str:

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import io
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import shuffle_accountant as sa
-from shuffle_accountant.bracket import format_ends
+from shuffle_accountant.bracket import format_ends, recorded_warnings
 from shuffle_accountant.explorer.settings import Deployment, Memoised, Thresholds, Training
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 from shuffle_accountant.reports.drawing import new_figure
 from shuffle_accountant.reports.samplings import compare_samplings
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = [
-    "Answer",
-    "attack_rows",
-    "epsilon_of",
-    "error_rows",
-    "profile_picture",
-    "sampling_rows",
-    "target_met",
-]
 
 Row = dict[str, str]
 
@@ -37,14 +20,13 @@ class Answer:
     """An epsilon as it is shown.
 
     Attributes:
-        bracket: the answer.
         local: epsilon of all rounds without a shuffler, nats.
         warnings: what the accountant warned of, one line each.
     """
 
     bracket: sa.Bracket
     local: float
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -59,7 +41,7 @@ class Answer:
 
 def epsilon_of(chosen: Deployment | Memoised | Thresholds) -> Answer:
     """The certified bracket of epsilon, and what it would be without a shuffler."""
-    with _recorded() as warned:
+    with recorded_warnings() as warned:
         bracket = sa.epsilon(chosen.protocol, delta=chosen.delta)
     return Answer(bracket, chosen.local, tuple(warned))
 
@@ -70,7 +52,7 @@ def target_met(chosen: Deployment) -> str:
         return "The ε0 of a target is for one message of each user and a perfect shuffler."
     asked = f"ε ≤ {chosen.target:g} at δ = {chosen.delta:g}"
     try:
-        with _recorded():
+        with recorded_warnings():
             found = sa.max_eps0(
                 users=chosen.numbers["users"],
                 colluding=chosen.numbers.get("colluding", 0),
@@ -110,7 +92,7 @@ def _error(randomizer: FrequencyEstimator, users: int, share: float) -> str:
 
 def attack_rows(chosen: Deployment) -> list[Row]:
     """The rows of the report: each measure with what its adversary knows."""
-    with _recorded():
+    with recorded_warnings():
         found = sa.report(chosen.protocol, delta=chosen.delta)
     return [
         {
@@ -128,7 +110,7 @@ def attack_rows(chosen: Deployment) -> list[Row]:
 
 def sampling_rows(run: Training) -> list[Row]:
     """Certified intervals of epsilon of DP-SGD, for each way of making batches."""
-    with _recorded():
+    with recorded_warnings():
         found = compare_samplings(
             noise_multiplier=run.noise_multiplier,
             steps=run.steps,
@@ -150,24 +132,9 @@ def sampling_rows(run: Training) -> list[Row]:
 
 def profile_picture(chosen: Deployment) -> bytes:
     """The curve delta(epsilon) with the delta that is asked for, as PNG."""
-    return _picture(lambda ax: sa.plot.profile(chosen.protocol, delta=chosen.delta, ax=ax))
-
-
-def _picture(draw: Callable[[Axes], Axes]) -> bytes:
     figure = new_figure()
-    with _recorded():
-        draw(figure.add_subplot())
+    with recorded_warnings():
+        sa.plot.profile(chosen.protocol, delta=chosen.delta, ax=figure.add_subplot())
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=110)
     return file.getvalue()
-
-
-@contextmanager
-def _recorded() -> Iterator[list[str]]:
-    """This package's warnings, one line each; the list is filled at the end of the block."""
-    lines: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        for kind in (sa.LooseBracketWarning, sa.WeakPrivacyWarning):
-            warnings.simplefilter("always", kind)
-        yield lines
-    lines += [" ".join(str(warning.message).split()) for warning in caught]

@@ -4,40 +4,17 @@ from __future__ import annotations
 
 import math
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Any
+from typing import Any, ClassVar
 
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.registry import named, parameters_of
-
-__all__ = [
-    "ARRIVALS",
-    "BANDS",
-    "CATEGORIES",
-    "COLLUDING",
-    "DELTAS",
-    "EPOCHS",
-    "EPS0",
-    "NOISE_MULTIPLIERS",
-    "PLAIN_SAMPLINGS",
-    "RANDOMIZERS",
-    "ROUNDS",
-    "SAMPLED",
-    "SENDING",
-    "SHUFFLERS",
-    "STEPS",
-    "TARGETS",
-    "THRESHOLDS",
-    "USERS",
-    "Deployment",
-    "Memoised",
-    "Thresholds",
-    "Training",
-]
+from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 
 def _one_two_five(largest: int) -> tuple[int, ...]:
@@ -77,8 +54,7 @@ RANDOMIZERS = {
 SENDING = {"one message": 1, "two messages": 2, "five messages": 5}
 """What each user sends in a round, as a number of messages."""
 
-# Users up to whom the page makes weights, one each.
-_MOST_WEIGHTS = 10**6
+_MOST_WEIGHTS = 10**6  # users up to whom the page makes weights, one each
 
 
 def _known_half(users: int) -> list[float]:
@@ -103,17 +79,43 @@ SHUFFLERS: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 """How the shuffler works: arguments of `Shuffler`, by the number of users."""
 
-PLAIN_SAMPLINGS = ("allocation", "shuffle", "poisson")
-"""Ways of making batches with independent noise."""
+_IMPORT = "import shuffle_accountant as sa\n\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployment:
+class Rounds(ABC):
+    """Choices that make a protocol, and the code that stands for it."""
+
+    delta: float
+
+    @property
+    @abstractmethod
+    def definition(self) -> str:
+        """The program's part that makes the protocol."""
+
+    @property
+    def python(self) -> str:
+        """A program that prints the same bracket."""
+        return f"{_IMPORT}{self.definition}print(sa.epsilon(protocol, delta={self.delta!r}))\n"
+
+    @property
+    def command(self) -> str:
+        """Command lines that print the same, of a protocol that is written to a file."""
+        flags = f"--protocol protocol.json --delta {self.delta}"
+        return (
+            "python - > protocol.json <<'END'\n"
+            f"import json\n{_IMPORT}{self.definition}"
+            "print(json.dumps(protocol.to_dict()))\n"
+            "END\n"
+            f"shuffle-accountant epsilon {flags}\nshuffle-accountant report {flags}\n"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment(Rounds):
     """Shuffled rounds of one randomizer.
 
     Attributes:
         users: number of people who are asked in each round.
-        rounds: number of rounds.
         eps0: local privacy parameter of the randomizer, nats.
         delta: privacy parameter of all rounds together.
         arrivals: share of them, in (0, 1], who send at least: the round is accounted for as one of
@@ -207,8 +209,6 @@ class Deployment:
             leaks = ", ".join(f"{name}={_written(value)}" for name, value in leak.items())
             asked += f", shuffler=sa.Shuffler({leaks})"
         return (
-            "import shuffle_accountant as sa\n"
-            "\n"
             f"randomizer = sa.{RANDOMIZERS[self.randomizer]}({given})\n"
             f"survey = sa.ShuffleRound(randomizer, {asked})\n"
             f"protocol = sa.Protocol([(survey, {self.rounds})])\n"
@@ -218,7 +218,7 @@ class Deployment:
     def python(self) -> str:
         """A program that prints the same bracket, picture and rows."""
         return (
-            f"{self.definition}"
+            f"{_IMPORT}{self.definition}"
             f"spent = sa.epsilon(protocol, delta={self.delta!r})\n"
             "print(spent)\n"
             f"print(sa.report(protocol, delta={self.delta!r}))\n"
@@ -228,21 +228,19 @@ class Deployment:
     def command(self) -> str:
         """Command lines that print the same."""
         if self.leak:
-            return _from_file(self.definition, self.delta)
+            return super().command
         flags = {"randomizer": self.randomizer, **self.parameters, **self.messages}
         asked = _flags(flags | self.numbers | {"rounds": self.rounds, "delta": self.delta})
         return f"shuffle-accountant epsilon {asked}\nshuffle-accountant report {asked}\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Thresholds:
+@dataclass(frozen=True, kw_only=True)
+class Thresholds(Rounds):
     """Counts of sampled reports, of which those below a threshold are dropped.
 
     Attributes:
         probability: with which each user reports, in (0, 1).
         threshold: the smallest count that is released.
-        rounds: number of rounds.
-        delta: privacy parameter of all rounds together.
     """
 
     probability: float = 0.1
@@ -250,10 +248,8 @@ class Thresholds:
     rounds: int = 5
     delta: float = 1e-6
 
-    @property
-    def local(self) -> float:
-        """Epsilon of reports as they are."""
-        return math.inf
+    local: ClassVar[float] = math.inf
+    """Epsilon of reports as they are."""
 
     @property
     def protocol(self) -> sa.Protocol:
@@ -265,26 +261,14 @@ class Thresholds:
     def definition(self) -> str:
         """The program's part that makes the protocol."""
         return (
-            "import shuffle_accountant as sa\n"
-            "\n"
             f"count = sa.SampleAndThreshold(probability={self.probability!r}, "
             f"threshold={self.threshold})\n"
             f"protocol = sa.Protocol([(count, {self.rounds})])\n"
         )
 
-    @property
-    def python(self) -> str:
-        """A program that prints the same bracket."""
-        return f"{self.definition}print(sa.epsilon(protocol, delta={self.delta!r}))\n"
 
-    @property
-    def command(self) -> str:
-        """Command lines that print the same."""
-        return _from_file(self.definition, self.delta)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memoised:
+@dataclass(frozen=True, kw_only=True)
+class Memoised(Rounds):
     """Rounds in which each user sends noisy copies of one binary answer, which it keeps.
 
     Attributes:
@@ -292,8 +276,6 @@ class Memoised:
         instantaneous: eps0 of each copy, nats.
         users: who take part in every round.
         colluding: those of them who work with the observer.
-        rounds: number of rounds.
-        delta: privacy parameter of all rounds together.
     """
 
     permanent: float = 4.0
@@ -311,13 +293,9 @@ class Memoised:
     @property
     def protocol(self) -> sa.Protocol:
         """All rounds."""
-        kept, copied = (
-            sa.RandomizedResponse(categories=2, eps0=eps0)
-            for eps0 in (self.permanent, self.instantaneous)
-        )
         one = sa.MemoisedRounds(
-            permanent=kept,
-            instantaneous=copied,
+            permanent=sa.RandomizedResponse(categories=2, eps0=self.permanent),
+            instantaneous=sa.RandomizedResponse(categories=2, eps0=self.instantaneous),
             users=self.users,
             rounds=self.rounds,
             same_participants=True,
@@ -329,8 +307,6 @@ class Memoised:
     def definition(self) -> str:
         """The program's part that makes the protocol."""
         return (
-            "import shuffle_accountant as sa\n"
-            "\n"
             "survey = sa.MemoisedRounds(\n"
             f"    permanent=sa.RandomizedResponse(categories=2, eps0={self.permanent!r}),\n"
             f"    instantaneous=sa.RandomizedResponse(categories=2, eps0={self.instantaneous!r}),\n"
@@ -340,27 +316,15 @@ class Memoised:
             "protocol = sa.Protocol([(survey, 1)])\n"
         )
 
-    @property
-    def python(self) -> str:
-        """A program that prints the same bracket."""
-        return f"{self.definition}print(sa.epsilon(protocol, delta={self.delta!r}))\n"
 
-    @property
-    def command(self) -> str:
-        """Command lines that print the same."""
-        return _from_file(self.definition, self.delta)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """A run of DP-SGD.
 
     Attributes:
         noise_multiplier: deviation of the noise over the norm that gradients are clipped to.
         steps: number of steps of an epoch.
-        epochs: number of epochs.
         bands: coefficients of correlated noise, whose row takes seconds; 0 for none.
-        delta: privacy parameter of all epochs together.
     """
 
     noise_multiplier: float = 2.0
@@ -372,7 +336,7 @@ class Training:
     @property
     def samplings(self) -> tuple[str, ...]:
         """Ways of making batches that are compared."""
-        return (*PLAIN_SAMPLINGS, "banded") if self.bands else PLAIN_SAMPLINGS
+        return (*SAMPLINGS, "banded") if self.bands else tuple(SAMPLINGS)
 
     @property
     def python(self) -> str:
@@ -415,15 +379,3 @@ def _written(value: object) -> str:
     if not isinstance(value, list):
         return repr(value)
     return " + ".join(f"[{one!r}] * {len([*run])}" for one, run in groupby(value))
-
-
-def _from_file(definition: str, delta: float) -> str:
-    """Command lines that write a protocol to a file and print what it costs and leaks."""
-    return (
-        "python - > protocol.json <<'END'\n"
-        f"import json\n{definition}"
-        "print(json.dumps(protocol.to_dict()))\n"
-        "END\n"
-        f"shuffle-accountant epsilon --protocol protocol.json --delta {delta}\n"
-        f"shuffle-accountant report --protocol protocol.json --delta {delta}\n"
-    )

@@ -93,12 +93,12 @@ def _call(maker: Maker) -> str:
 
 def _row(maker: Maker) -> tuple[str, ...]:
     randomizer = maker(**{p.name: _PARAMETERS[p.name] for p in _wanted(maker)})
-    accepted = [f"`{name}`" for name in REDUCTIONS if _answers(randomizer, reduction=name)]
-    sampled = [
-        f"`{name}`"
-        for name in ("auto", *REDUCTIONS)
-        if _answers(randomizer, reduction=name, population=_POPULATION)
-    ]
+
+    def answered(names: Iterable[str], **options: Any) -> list[str]:
+        return [f"`{name}`" for name in names if _answers(randomizer, reduction=name, **options)]
+
+    accepted = answered(REDUCTIONS)
+    sampled = answered(("auto", *REDUCTIONS), population=_POPULATION)
     # the usual case, every reduction that there is, in a word
     sampling = "yes" if sampled == ["`auto`", *accepted] else ", ".join(sampled) or "no"
     return (

@@ -14,7 +14,7 @@ from typing import Any, overload
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import strong_composition
-from shuffle_accountant.baselines.question import BOUNDS, Answer, PublishedBound, Question
+from shuffle_accountant.baselines.question import BOUNDS, Question
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.randomizers.general import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
@@ -126,14 +126,18 @@ def compare(
         A sequence of rows: the certified bracket first (for a randomizer that is more than its eps0
         also that of the clones), then each bound of `shuffle_accountant.baselines.BOUNDS`.
     """
-    one = asked_round(
+    asked = asked_round(
         rounds_or_protocol, eps0=eps0, users=users, population=population, categories=categories
     )
     rounds = validate.integer(minimum=0, maximum=strong_composition.MOST_ROUNDS, rounds=rounds)
-    question = Question(protocol=one * rounds, delta=validate.open_unit(delta=delta))
+    question = Question(protocol=asked * rounds, delta=validate.open_unit(delta=delta))
     tolerance = validate.positive(tolerance=tolerance)
     rows = [_certified(protocol, question.delta, tolerance) for protocol in _readings(question)]
-    rows += [_row(bound, answer) for bound in BOUNDS for answer in bound.answers(question)]
+    rows += [
+        ComparisonRow(name=one.name, sound=one.sound, source=one.source, **asdict(answer))
+        for one in BOUNDS
+        for answer in one.answers(question)
+    ]
     return Comparison(question.delta, tuple(rows))
 
 
@@ -146,20 +150,13 @@ def asked_round(
     categories: int | None,
 ) -> Protocol:
     """The protocol to compare bounds for: the given rounds, or one made from its parameters."""
-    if rounds_or_protocol is None:
-        return _round(eps0, users, population, categories)
-    if (eps0, users, population, categories) != (None,) * 4:
-        raise ValueError(
-            "eps0, users, population and categories must be None beside rounds that say them, got "
-            f"{(eps0, users, population, categories)}"
-        )
-    return as_protocol(rounds_or_protocol)
-
-
-def _round(
-    eps0: float | None, users: int | None, population: int | None, categories: int | None
-) -> Protocol:
-    """One round of any randomizer with that eps0, or of randomized response."""
+    if rounds_or_protocol is not None:
+        if (eps0, users, population, categories) != (None,) * 4:
+            raise ValueError(
+                "eps0, users, population and categories must be None beside rounds that say them, "
+                f"got {(eps0, users, population, categories)}"
+            )
+        return as_protocol(rounds_or_protocol)
     eps0 = validate.finite_nonnegative(eps0=eps0)
     randomizer = (
         GeneralRandomizer(eps0)
@@ -199,15 +196,3 @@ def _certified(protocol: Protocol, delta: float, tolerance: float) -> Comparison
 def _cells(row: ComparisonRow) -> tuple[str, ...]:
     form = ", ".join(word for word in (row.form, *row.via) if word)
     return row.name, form, "yes" if row.sound else "no", row.value()
-
-
-def _row(bound: PublishedBound, answer: Answer) -> ComparisonRow:
-    return ComparisonRow(
-        name=bound.name,
-        form=answer.form,
-        via=answer.via,
-        epsilon=answer.epsilon,
-        condition=answer.condition,
-        sound=bound.sound,
-        source=bound.source,
-    )

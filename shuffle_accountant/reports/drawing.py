@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 
 if TYPE_CHECKING:
@@ -65,15 +64,14 @@ WIDTH_PANEL = "width of the bracket"
 
 def protocol_told(protocol: Protocol) -> str:
     """A protocol in one line, such as "any randomizer, ε0 = 4, 10,000 users; 4 rounds"."""
-    kinds = list(protocol)
-    if not kinds:
+    if not len(protocol.distinct):
         return "no rounds"
+    if len(protocol.distinct) > _MOST_KINDS:
+        return f"{times_told(len(protocol))} of {len(protocol.distinct)} kinds"
+    kinds = [(", ".join(_parts(one.to_dict())), times_told(count)) for one, count in protocol]
     if len(kinds) == 1:
-        ((one, count),) = kinds
-        return f"{_told(one)}; {times_told(count)}"
-    if len(kinds) <= _MOST_KINDS:
-        return "; ".join(f"{_told(one)} ({times_told(count)})" for one, count in kinds)
-    return f"{times_told(len(protocol))} of {len(kinds)} kinds"
+        return "; ".join(kinds[0])
+    return "; ".join(f"{what} ({times})" for what, times in kinds)
 
 
 def times_told(rounds: int) -> str:
@@ -85,10 +83,6 @@ def bound_named(name: str, form: str = "") -> str:
     """The name of a published bound, and which of its forms."""
     words = _BOUNDS.get(name, name.replace("_", " "))
     return f"{words} ({form})" if form else words
-
-
-def _told(one: Round) -> str:
-    return ", ".join(_parts(one.to_dict()))
 
 
 def _parts(state: dict[str, Any]) -> list[str]:
@@ -167,12 +161,8 @@ def titled(ax: Axes, *lines: str) -> None:
 
 def nothing_drawn(ax: Axes, text: str) -> None:
     """Say why there is no curve, in the middle of the axes."""
-    ax.text(
-        *(0.5, 0.5, textwrap.fill(text, 48)),
-        ha="center",
-        va="center",
-        transform=ax.transAxes,
-    )
+    folded = textwrap.fill(text, 48)
+    ax.text(0.5, 0.5, folded, ha="center", va="center", transform=ax.transAxes)
     ax.set(xticks=[], yticks=[])
 
 
@@ -234,16 +224,11 @@ def plain_ticks(axis: Axis) -> None:
 
 
 def legend_beside(ax: Axes, left_out: Iterable[str] = ()) -> None:
-    """A legend at the right of the axes, which covers nothing.
-
-    Args:
-        left_out: what is not drawn, each with the reason; listed below the curves.
-    """
+    """A legend at the right of the axes, which covers nothing; below, what is not drawn and why."""
     from matplotlib.lines import Line2D
 
     handles, labels = ax.get_legend_handles_labels()
-    reasons = [_wrapped(text) for text in left_out]
-    if reasons:
+    if reasons := list(left_out):
         labels += ["not drawn:", *reasons]
         handles += [Line2D([], [], linestyle="none") for _ in range(1 + len(reasons))]
     labels = [_wrapped(label) for label in labels]

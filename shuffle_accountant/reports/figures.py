@@ -29,24 +29,20 @@ if TYPE_CHECKING:
 
 # Curve, x, lower end (None where only an upper one is known), upper end.
 Point = tuple[str, float, float | None, float]
+Points = Callable[[], Iterator[Point]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A figure of a paper.
+    """A figure of a paper: what it shows, the labels of its axes, and what computes its points.
 
-    Attributes:
-        about: what it shows, in one line.
-        x: label of the horizontal axis.
-        y: label of the vertical axis, which is logarithmic.
-        points: computes all points.
-        linear: whether the horizontal axis is linear, not logarithmic.
+    The axes are logarithmic, the horizontal one unless it is ``linear``.
     """
 
     about: str
     x: str
     y: str
-    points: Callable[[], Iterator[Point]]
+    points: Points
     linear: bool = False
 
     def rows(self) -> list[dict[str, Any]]:
@@ -70,6 +66,21 @@ class Figure:
         legend_beside(ax)
 
 
+FIGURES: dict[str, Figure] = {}
+"""The figures by the name that the command line takes."""
+
+
+def _figure(name: str, about: str, **labels: Any) -> Callable[[Points], Points]:
+    """Make a function that computes the points a figure of that name."""
+
+    def register(points: Points) -> Points:
+        FIGURES[name] = Figure(about=about, points=points, **labels)
+        return points
+
+    return register
+
+
+@_figure("fig1", "one to four rounds, ε0 = 4, n = 10⁴", x="ε", y="δ", linear=True)
 def _composition() -> Iterator[Point]:
     one = ShuffleRound(GeneralRandomizer(4.0), users=10_000)
     for rounds in (1, 2, 3, 4):
@@ -79,6 +90,7 @@ def _composition() -> Iterator[Point]:
             yield f"T = {rounds}, Rényi", x, None, rdp.delta(one, rounds=rounds, epsilon=x)
 
 
+@_figure("fig2", "a sampled round, 100 of 10⁴ users, ε0 = 3", x="ε", y="δ")
 def _sampled() -> Iterator[Point]:
     one = ShuffleRound(GeneralRandomizer(3.0), users=100, population=10_000)
     for x in np.geomspace(1e-3, 0.1, 15).tolist():
@@ -89,6 +101,7 @@ def _sampled() -> Iterator[Point]:
             yield f"grid of {points} intervals", x, None, value
 
 
+@_figure("fig3", "sampled rounds, 1,000 of 10⁵ users, ε0 = 3, δ = 10⁻⁵", x="rounds", y="ε")
 def _many_rounds() -> Iterator[Point]:
     one = ShuffleRound(GeneralRandomizer(3.0), users=1000, population=100_000)
     for rounds in (10, 31, 100, 316, 1000, 3162, 10_000):
@@ -105,6 +118,7 @@ def _many_rounds() -> Iterator[Point]:
         yield "Girgis et al.", rounds, None, theirs
 
 
+@_figure("fig4", "randomized response, k = 4, γ = 1/4, n = 1,000", x="δ", y="ε")
 def _response() -> Iterator[Point]:
     krr = RandomizedResponse.from_gamma(categories=4, gamma=0.25)
     for rounds in (1, 4, 16):
@@ -120,6 +134,7 @@ def _response() -> Iterator[Point]:
                 yield f"T = {rounds}, {name}", x, found.lower, found.upper
 
 
+@_figure("fig5", "shuffled Gaussian noise, σ = 2", x="ε", y="δ")
 def _gaussian() -> Iterator[Point]:
     for users in (1, 2, 7, 10_000, 1_000_000):
         one = ShuffleRound(GaussianRandomizer(2.0), users=users, reduction="example")
@@ -129,12 +144,14 @@ def _gaussian() -> Iterator[Point]:
             yield f"n = {users:,}", x, found.lower, found.upper
 
 
+@_figure("dpsgd", "one epoch of DP-SGD, 1,000 steps, δ = 10⁻⁸", x="noise multiplier", y="ε")
 def _batches() -> Iterator[Point]:
     for sigma in (0.6, 0.85, 1.0, 1.4, 2.0, 3.0, 6.0):
         for row in compare_samplings(noise_multiplier=sigma, steps=1000, delta=1e-8):
             yield row.sampling, sigma, row.lower, row.upper
 
 
+@_figure("qif", "chance to guess a user's value, k = 2", x="users", y="posterior vulnerability")
 def _guessing() -> Iterator[Point]:
     for p in (1.0, 0.9, 0.8, 0.7, 0.6):
         for n in range(1, 201, 3):
@@ -142,6 +159,9 @@ def _guessing() -> Iterator[Point]:
             yield f"p = {p}", n, value, value
 
 
+@_figure(
+    "reidentification", "chance to name the target's message, ε0 = 1", x="users", y="probability"
+)
 def _naming() -> Iterator[Point]:
     for k in (2, 10):
         krr = RandomizedResponse(categories=k, eps0=1.0)
@@ -152,6 +172,7 @@ def _naming() -> Iterator[Point]:
             yield f"clones, k = {k}", n, None, clones.upper
 
 
+@_figure("mutual-information", "a steep target among flat others, 10 messages", x="users", y="nats")
 def _information() -> Iterator[Point]:
     flat = np.full(10, 0.1)
     steep = 1.0 / np.arange(1, 11)
@@ -161,48 +182,3 @@ def _information() -> Iterator[Point]:
         yield "position of the target's message", n, place.lower, place.upper
         own = mutual_information.message(steep, flat, users=n)
         yield "the target's message", n, own.lower, own.upper
-
-
-FIGURES: dict[str, Figure] = {
-    "fig1": Figure(
-        about="one to four rounds, ε0 = 4, n = 10⁴", x="ε", y="δ", points=_composition, linear=True
-    ),
-    "fig2": Figure(
-        about="a sampled round, 100 of 10⁴ users, ε0 = 3", x="ε", y="δ", points=_sampled
-    ),
-    "fig3": Figure(
-        about="sampled rounds, 1,000 of 10⁵ users, ε0 = 3, δ = 10⁻⁵",
-        x="rounds",
-        y="ε",
-        points=_many_rounds,
-    ),
-    "fig4": Figure(
-        about="randomized response, k = 4, γ = 1/4, n = 1,000", x="δ", y="ε", points=_response
-    ),
-    "fig5": Figure(about="shuffled Gaussian noise, σ = 2", x="ε", y="δ", points=_gaussian),
-    "dpsgd": Figure(
-        about="one epoch of DP-SGD, 1,000 steps, δ = 10⁻⁸",
-        x="noise multiplier",
-        y="ε",
-        points=_batches,
-    ),
-    "qif": Figure(
-        about="chance to guess a user's value, k = 2",
-        x="users",
-        y="posterior vulnerability",
-        points=_guessing,
-    ),
-    "reidentification": Figure(
-        about="chance to name the target's message, ε0 = 1",
-        x="users",
-        y="probability",
-        points=_naming,
-    ),
-    "mutual-information": Figure(
-        about="a steep target among flat others, 10 messages",
-        x="users",
-        y="nats",
-        points=_information,
-    ),
-}
-"""The figures by the name that the command line takes."""

@@ -10,7 +10,6 @@ import math
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +49,9 @@ _POINTS = 41
 # Relative amount by which rounding alone may raise an upper end above its value without a leak.
 _ROUND_OFF = 1e-12
 _ROUNDS = (1, 2, 4, 8, 16, 32, 64)
+
+# One bound at several numbers of rounds.
+_Curve = list[tuple[int, ComparisonRow]]
 
 
 def profile(
@@ -110,50 +112,36 @@ def _why_nothing(accountant: FourierAccountant, curve: PrivacyProfile) -> str:
 def _mark(ax: Axes, accountant: FourierAccountant, delta: float) -> None:
     """The point of a delta, with its epsilon."""
     found = accountant.epsilon(delta=delta)
-    if not found.upper < math.inf:
-        label = f"ε is infinite at δ = {delta:g}"
-    else:
-        label = f"ε = {' to '.join(found.ends())} at δ = {delta:g}"
-    at = [found.upper] if found.upper < math.inf else []
+    finite = found.upper < math.inf
+    label = f"ε = {' to '.join(found.ends())}" if finite else "ε is infinite"
     ax.plot(
-        at,
-        [delta] * len(at),
+        [found.upper] * finite,
+        [delta] * finite,
         linestyle="none",
         marker="X",
         markersize=10.0,
         color="#d55e00",
         markeredgecolor="white",
         zorder=4.0,
-        label=label,
+        label=f"{label} at δ = {delta:g}",
     )
 
 
-@dataclass
-class _Curve:
-    """Epsilon by one bound at several numbers of rounds, and reasons where it has none."""
+def _refused(row: ComparisonRow) -> str | None:
+    """Why there is no point for an answer, if there is none."""
+    if row.epsilon is None:
+        return f"needs {row.condition}"
+    if 0.0 < row.epsilon < math.inf:
+        return None
+    return "ε is 0" if row.epsilon == 0.0 else "ε is infinite"
 
-    sound: bool
-    points: list[tuple[int, float, float]] = field(default_factory=list)
-    refused: list[tuple[int, str]] = field(default_factory=list)
 
-    def add(self, count: int, row: ComparisonRow) -> None:
-        """One answer: a point, or why there is none."""
-        if row.epsilon is None:
-            self.refused.append((count, f"needs {row.condition}"))
-        elif not 0.0 < row.epsilon < math.inf:
-            self.refused.append((count, "ε is 0" if row.epsilon == 0.0 else "ε is infinite"))
-        else:
-            lower = row.epsilon if row.lower is None else row.lower
-            self.points.append((count, lower, row.epsilon))
-
-    def left_out(self) -> str | None:
-        """Why there are fewer points than numbers of rounds, if there are."""
-        if not self.refused:
-            return None
-        counts, reasons = zip(*self.refused, strict=True)
-        if not self.points:
-            return str(reasons[0])
-        return f"at {', '.join(f'{count:,}' for count in counts)} rounds: {reasons[0]}"
+def _why_left_out(curve: _Curve) -> str | None:
+    """Why there are fewer points than numbers of rounds, if there are."""
+    refused = [(f"{count:,}", reason) for count, row in curve if (reason := _refused(row))]
+    if not refused or len(refused) == len(curve):
+        return refused[0][1] if refused else None
+    return f"at {', '.join(count for count, _ in refused)} rounds: {refused[0][1]}"
 
 
 def compare(
@@ -183,38 +171,37 @@ def compare(
     one = asked_round(
         rounds_or_protocol, eps0=eps0, users=users, population=population, categories=categories
     )
-    curves: dict[tuple[str, str], _Curve] = {}
+    curves: dict[tuple[str, str], _Curve] = defaultdict(list)
     for count in counts:
         for row in compare_bounds(one, delta=delta, rounds=count):
-            curve = curves.setdefault((row.name, row.form), _Curve(row.sound))
-            curve.add(count, row)
+            curves[row.name, row.form].append((count, row))
     ax = new_axes(ax)
     titled(ax, protocol_told(one).removesuffix("; 1 round"))
     ax.set(xlabel="rounds (number)", ylabel=f"ε (nats) at δ = {delta:g}")
-    if not any(curve.points for curve in curves.values()):
-        nothing_drawn(ax, f"{curves[next(iter(curves))].left_out()} at every number of rounds")
+    if all(_refused(row) for curve in curves.values() for _, row in curve):
+        nothing_drawn(ax, f"{_why_left_out(next(iter(curves.values())))} at every number of rounds")
         return ax
-    ax.set(xscale="log", yscale="log")
-    _round_ticks(ax, counts)
-    for number, (key, curve) in enumerate(curves.items()):
-        _draw_bound(ax, number, key, curve)
+    _log_axes(ax, counts)
+    for number, curve in enumerate(curves.values()):
+        _draw_bound(ax, number, [(count, row) for count, row in curve if not _refused(row)])
     plain_ticks(ax.yaxis)
     ax.grid(alpha=0.25)
     legend_beside(ax, _left_out(curves))
     return ax
 
 
-def _draw_bound(ax: Axes, number: int, key: tuple[str, str], curve: _Curve) -> None:
-    if not curve.points:
+def _draw_bound(ax: Axes, number: int, curve: _Curve) -> None:
+    if not curve:
         return
-    x, lower, upper = (np.array(column) for column in zip(*curve.points, strict=True))
-    label = bound_named(*key) + ("" if curve.sound else ", not sound")
-    if key[0] != CERTIFIED:
+    one, x = curve[0][1], [count for count, _ in curve]
+    label = bound_named(one.name, one.form) + ("" if one.sound else ", not sound")
+    upper = [row.epsilon for _, row in curve if row.epsilon is not None]
+    lower = [row.lower for _, row in curve if row.lower is not None]
+    if one.name != CERTIFIED:
         ax.plot(x, upper, **curve_style(number), label=label)
         return
     # the second bracket, of any randomizer with this ε0, is a bracket too
-    own = number == 0
-    style = certified_style() if own else curve_style(number) | {"linewidth": 2.0}
+    style = curve_style(number) | {"linewidth": 2.0} if number else certified_style()
     band(ax, x, lower, upper, style, label=label)
 
 
@@ -222,17 +209,18 @@ def _left_out(curves: dict[tuple[str, str], _Curve]) -> Iterator[str]:
     """Bounds without some of their points, those with the same reason in one line."""
     named: dict[str, list[str]] = defaultdict(list)
     for key, curve in curves.items():
-        reason = curve.left_out()
+        reason = _why_left_out(curve)
         if reason is not None:
             named[reason].append(bound_named(*key))
     for reason, names in named.items():
         yield f"{', '.join(names)}: {reason}"
 
 
-def _round_ticks(ax: Axes, counts: Sequence[int]) -> None:
-    """Numbers of rounds as such, where a logarithmic scale would write powers."""
+def _log_axes(ax: Axes, counts: Sequence[int]) -> None:
+    """Logarithmic axes, with numbers of rounds as such, where powers would be written."""
     from matplotlib.ticker import NullLocator
 
+    ax.set(xscale="log", yscale="log")
     few = sorted(set(counts))
     step = math.ceil(len(few) / 8)
     ax.set_xticks(few[::step], [f"{count:,}" for count in few[::step]])
@@ -250,7 +238,8 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     ax = new_axes(ax)
     titled(ax, *filter(None, [rows.about]), f"shares of what could leak, at δ = {rows.delta:g}")
     ax.set(xlabel="share of what could leak: from 0, nothing, to 1, everything")
-    shares = {place: row.share for place, row in _places(rows) if row.share and _leaks(row)}
+    places = list(enumerate(reversed(rows.rows)))  # heights: the first row is on top
+    shares = {place: row.share for place, row in places if row.share and _leaks(row)}
     if shares:
         ax.set(xscale="log", xlim=(0.1 * min(shares.values()), 1.0))
         ax.barh(list(shares), list(shares.values()), color="#56b4e9", edgecolor="black")
@@ -258,24 +247,16 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     else:
         nothing_drawn(ax, "every share is 0: nothing leaks" if rows.rows else "no measures")
     ax.set_yticks(
-        [place for place, _ in _places(rows)],
-        [f"{row.measure}\n" + textwrap.fill(f"({row.scope})", 40) for _, row in _places(rows)],
+        range(len(places)),
+        [f"{row.measure}\n" + textwrap.fill(f"({row.scope})", 40) for _, row in places],
         fontsize="x-small",
     )
-    ax.set_ylim(-0.6, len(rows.rows) - 0.4)
-    for place, row in _places(rows):
-        ax.text(
-            *(1.01, place, textwrap.fill(_number(row), 44)),
-            transform=ax.get_yaxis_transform(),
-            va="center",
-            fontsize="x-small",
-        )
+    ax.set_ylim(-0.6, len(places) - 0.4)
+    beside = ax.get_yaxis_transform()
+    for place, row in places:
+        number = textwrap.fill(_number(row), 44)
+        ax.text(1.01, place, number, transform=beside, va="center", fontsize="x-small")
     return ax
-
-
-def _places(rows: Report) -> list[tuple[int, ReportRow]]:
-    """The rows with their heights, the first on top."""
-    return list(enumerate(reversed(rows.rows)))
 
 
 def _leaks(row: ReportRow) -> bool:
@@ -287,9 +268,8 @@ def _number(row: ReportRow) -> str:
     """Label beside a bar: the ends with their unit, and the value if everything leaked."""
     if row.upper is None:
         return row.value()
-    if row.share is None:
-        limit = "no limit" if row.everything is not None else "limit not known"
-    else:
+    limit = "limit not known" if row.everything is None else "no limit"
+    if row.share is not None:
         limit = f"of {row.everything:.4g}"
     return f"{row.value()} {row.unit}, {limit}"
 
@@ -334,14 +314,12 @@ def samplings(
             last = some[-1][1]
             ends = " to ".join(format_ends(last.lower, last.upper))
             label = f"{name}, {last.batches}; after {some[-1][0]:,}: {ends}"
-            lower = [row.lower for _, row in some]
-            upper = [row.upper for _, row in some]
-            band(ax, [c for c, _ in some], lower, upper, curve_style(number), label=label)
+            x, lower, upper = zip(*((c, r.lower, r.upper) for c, r in some), strict=True)
+            band(ax, x, lower, upper, curve_style(number), label=label)
     if not ax.get_lines():
         nothing_drawn(ax, "; ".join(left_out))
         return ax
-    ax.set(xscale="log", yscale="log")
-    _round_ticks(ax, counts)
+    _log_axes(ax, counts)
     plain_ticks(ax.yaxis)
     ax.grid(alpha=0.25)
     legend_beside(ax, left_out)

@@ -1,12 +1,8 @@
 """The rows of a report (what messages give away, and to whom), and the measures they are of.
 
-Each row is one measure of the leakage of the same rounds, with its values if nothing and if
-everything leaked, and with what its adversary knows: that, not the measure, is what makes the
-numbers of two rows differ most.
-
-Measures as objects: a report goes through all that are registered.
-
-The modules of this package register theirs when the registry is first read; so may anybody's.
+Each row is one measure of the leakage of the same rounds. What its adversary knows, not the
+measure, is what makes the numbers of two rows differ most. A report goes through all measures that
+are registered: this package's when the registry is first read, and anybody's.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shuffle_accountant import order as orders
 from shuffle_accountant import validation as validate
@@ -29,9 +25,6 @@ from shuffle_accountant.reports.drawing import protocol_told
 from shuffle_accountant.reports.tables import Tabular, only_if, rounded_up, rows_of_lines, under
 from shuffle_accountant.rounds.protocol import Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-
-if TYPE_CHECKING:
-    from shuffle_accountant.order import DSigmaShuffler
 
 # Relative width up to which a bracket is shown as one number, rounded up, and its digits.
 _SAME, _DIGITS = 1e-7, 7
@@ -118,11 +111,8 @@ class Report(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python types; infinities are floats."""
-        return {
-            "delta": self.delta,
-            "rows": self.records(),
-            "conditions": list(self.conditions),
-        }
+        conditions = list(self.conditions)
+        return {"delta": self.delta, "rows": self.records(), "conditions": conditions}
 
     as_dict = to_dict  # its name up to version 0.2.0
 
@@ -132,15 +122,12 @@ class Report(Tabular):
 
     def cells(self) -> list[tuple[str, ...]]:
         """Short texts of the table, the header first."""
-        header = (*_HEADER, "about")
-        return [header, *((*_numbers(row), _about(row)) for row in self.rows)]
+        return [(*_HEADER, "about"), *((*_numbers(row), _about(row)) for row in self.rows)]
 
     def __str__(self) -> str:
         first, *numbers = rows_of_lines([_HEADER, *map(_numbers, self.rows)])
-        table = [
-            under("\n".join(lines), _about(row))
-            for lines, row in zip(numbers, self.rows, strict=True)
-        ]
+        below = zip(numbers, self.rows, strict=True)
+        table = [under("\n".join(lines), _about(row)) for lines, row in below]
         return "\n".join([*first, *table, *only_if(self.conditions)])
 
 
@@ -171,7 +158,7 @@ class Subject:
 
     accountant: FourierAccountant
     delta: float
-    order: DSigmaShuffler | None = None
+    order: orders.DSigmaShuffler | None = None
 
     @cached_property
     def protocol(self) -> Protocol:
@@ -202,9 +189,7 @@ class Subject:
     @property
     def local_epsilon(self) -> float:
         """Epsilon of all rounds without any shuffling, nats; inf where it is not known."""
-        if not self.all_shuffled:
-            return math.inf
-        if any(one.randomizer.delta0 > 0.0 for one, _ in self.shuffled):
+        if not self.all_shuffled or any(one.randomizer.delta0 > 0.0 for one, _ in self.shuffled):
             return math.inf
         return math.fsum(count * one.randomizer.eps0 for one, count in self.shuffled)
 
@@ -229,7 +214,6 @@ class Measure:
     """A measure of all rounds together: a function that makes its rows.
 
     Attributes:
-        name: name of the measure.
         rows: the rows for a subject; none if there is nothing to say.
         rank: place among the measures of its stage; those without one come last.
         stage: where the rows stand.
@@ -249,7 +233,6 @@ class RoundMeasure:
     """A measure of one round, given that the target takes part: a function that makes its rows.
 
     Attributes:
-        name: name of the measure.
         rows: the rows for a round and the text that says which rounds it stands for.
         rank: place among the measures of a round; those without one come last.
     """
@@ -286,10 +269,9 @@ def report(
     """
     delta = validate.open_unit(delta=delta)
     accountant = accountant_of(subject, tolerance=tolerance)
-    if order is not None:
-        order = validate.instance(orders.DSigmaShuffler, order=order)
     measured = Subject(accountant, delta, order)
-    _check_order(measured)
+    if order is not None:
+        _check_order(measured, validate.instance(orders.DSigmaShuffler, order=order))
     about = protocol_told(accountant.protocol)
     return Report(delta, tuple(_rows(measured)), accountant.protocol.conditions, about)
 
@@ -303,11 +285,8 @@ def accountant_of(
     return FourierAccountant(tolerance=tolerance).compose(as_protocol(subject, name="subject"))
 
 
-def _check_order(subject: Subject) -> None:
+def _check_order(subject: Subject, order: orders.DSigmaShuffler) -> None:
     """Raise ValueError unless the order's shuffler can replace the uniform one in all rounds."""
-    order = subject.order
-    if order is None:
-        return
     if not subject.all_shuffled or any(
         one.users != order.n or one.population not in (None, one.users)
         for one, _ in subject.shuffled
@@ -319,24 +298,16 @@ def _check_order(subject: Subject) -> None:
 
 
 def _rows(subject: Subject) -> Iterator[ReportRow]:
-    measures = list(MEASURES)
-    yield from _of_all(subject, measures, Stage.TOGETHER)
-    if subject.uniform:
-        of_round = [measure for measure in measures if isinstance(measure, RoundMeasure)]
-        for one, scope in _kinds(subject):
-            for measure in of_round:
-                yield from measure.rows(one, scope)
-    yield from _of_all(subject, measures, Stage.SUMS)
-
-
-def _of_all(
-    subject: Subject, measures: list[Measure | RoundMeasure], stage: Stage
-) -> Iterator[ReportRow]:
-    for measure in measures:
-        if not isinstance(measure, Measure) or measure.stage is not stage:
-            continue
-        if subject.uniform or not measure.uniform:
-            yield from measure.rows(subject)
+    of_all = [one for one in MEASURES if isinstance(one, Measure)]
+    of_round = [one for one in MEASURES if isinstance(one, RoundMeasure)]
+    for stage in Stage:
+        for measure in of_all:
+            if measure.stage is stage and (subject.uniform or not measure.uniform):
+                yield from measure.rows(subject)
+        if stage is Stage.TOGETHER and subject.uniform:
+            for kind, scope in _kinds(subject):
+                for each in of_round:
+                    yield from each.rows(kind, scope)
 
 
 def _kinds(subject: Subject) -> Iterator[tuple[ShuffleRound, str]]:

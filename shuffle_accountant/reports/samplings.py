@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.reports.rows import accountant_of
@@ -81,15 +82,8 @@ def compare_samplings(
     delta = validate.open_unit(delta=delta)
 
     def run(name: str) -> Protocol:
-        if name in CORRELATED:
-            return correlated_run(
-                name,
-                noise_multiplier=noise_multiplier,
-                steps=steps,
-                epochs=epochs,
-                bands=bands,
-            )
-        return training_run(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
+        make = partial(correlated_run, bands=bands) if name in CORRELATED else training_run
+        return make(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
 
     return [_row(name, run(name), delta, tolerance) for name in names]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from functools import singledispatch
 from typing import Any
 
 from shuffle_accountant import validation as validate
@@ -42,6 +41,29 @@ _HIDDEN = {
     Adjacency.REPLACE_ONE: "whether any one person's data are replaced by any other data",
     Adjacency.ADD_REMOVE: "whether any one person is among those asked, or not",
     Adjacency.ZERO_OUT: "whether any one person's data are used, or nothing in their place",
+}
+# What is repeated, and what happens in each.
+_DONE: dict[type[Round], tuple[str, str]] = {
+    RandomAllocation: ("epoch", "training deals each record to steps at random"),
+    ShuffledBatches: ("epoch", "training goes through batches of shuffled records"),
+    PoissonSampled: ("step", "each record takes part at random"),
+    MemoisedRounds: (
+        "survey",
+        "each person sends {0.rounds:,} noisy copies of one permanent answer",
+    ),
+    SampleAndThreshold: (
+        "round",
+        "each person reports with a probability and rare values are dropped",
+    ),
+    CyclicPoisson: (
+        "run",
+        "steps sample from {0.cycles:,} cycles through a fixed partition of the records",
+    ),
+    MatrixMechanism: (
+        "run",
+        "{0.epochs:,} epochs over {0.bins:,} bins are released with correlated noise",
+    ),
+    FixedSizeSampled: ("step", "a batch of one size is drawn at random"),
 }
 
 
@@ -90,12 +112,8 @@ class Statement:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python types, with the paragraph as ``text``."""
-        return {
-            "text": str(self),
-            **asdict(self),
-            "protocol": list(self.protocol),
-            "conditions": list(self.conditions),
-        }
+        lists = {"protocol": list(self.protocol), "conditions": list(self.conditions)}
+        return {"text": str(self), **asdict(self), **lists}
 
 
 def statement(
@@ -111,7 +129,7 @@ def statement(
     accountant = accountant_of(subject, tolerance=tolerance)
     bracket = accountant.epsilon(delta=delta)
     epsilon = float(rounded_up(bracket.upper, _DIGITS))
-    if epsilon == float("inf"):
+    if epsilon == math.inf:
         raise ValueError(f"delta must be one at which epsilon is finite, got {delta!r}")
     return Statement(
         protocol=tuple(described(one, count) for one, count in accountant.rounds),
@@ -147,13 +165,16 @@ def told_apart(epsilon: float, delta: float, question: str) -> str:
     )
 
 
-@singledispatch
 def described(one: Round, count: int) -> str:
     """Phrase of a privacy notice for ``count`` equal rounds."""
+    if isinstance(one, ShuffleRound):
+        return _shuffled(one, count)
+    for kind, (name, what) in _DONE.items():
+        if isinstance(one, kind):
+            return f"{_times(count, name)} {what.format(one)}, {one!r}"
     return f"{count:,} times {one!r}"
 
 
-@described.register
 def _shuffled(one: ShuffleRound, count: int) -> str:
     if isinstance(one.users, Binomial):
         who = (
@@ -171,50 +192,6 @@ def _shuffled(one: ShuffleRound, count: int) -> str:
         f"{_times(count, 'round')} {who} randomize their values on their own devices with "
         f"{one.randomizer!r}{among}{known}, and a shuffler removes who sent which message"
     )
-
-
-@described.register
-def _allocated(one: RandomAllocation, count: int) -> str:
-    return f"{_times(count, 'epoch')} training deals each record to steps at random, {one!r}"
-
-
-@described.register
-def _batches(one: ShuffledBatches, count: int) -> str:
-    return f"{_times(count, 'epoch')} training goes through batches of shuffled records, {one!r}"
-
-
-@described.register
-def _poisson(one: PoissonSampled, count: int) -> str:
-    return f"{_times(count, 'step')} each record takes part at random, {one!r}"
-
-
-@described.register
-def _memoised(one: MemoisedRounds, count: int) -> str:
-    what = f"each person sends {one.rounds:,} noisy copies of one permanent answer"
-    return f"{_times(count, 'survey')} {what}, {one!r}"
-
-
-@described.register
-def _threshold(one: SampleAndThreshold, count: int) -> str:
-    what = "each person reports with a probability and rare values are dropped"
-    return f"{_times(count, 'round')} {what}, {one!r}"
-
-
-@described.register
-def _cyclic(one: CyclicPoisson, count: int) -> str:
-    what = f"steps sample from {one.cycles:,} cycles through a fixed partition of the records"
-    return f"{_times(count, 'run')} {what}, {one!r}"
-
-
-@described.register
-def _matrix(one: MatrixMechanism, count: int) -> str:
-    what = f"{one.epochs:,} epochs over {one.bins:,} bins are released with correlated noise"
-    return f"{_times(count, 'run')} {what}, {one!r}"
-
-
-@described.register
-def _fixed_size(one: FixedSizeSampled, count: int) -> str:
-    return f"{_times(count, 'step')} a batch of one size is drawn at random, {one!r}"
 
 
 def _times(count: int, name: str) -> str:

@@ -1,9 +1,7 @@
-"""Rows of text as a table, and numbers as short as they may be.
+"""Rows of text as a table, numbers as short as they may be, and `Tabular`, the base of answers.
 
-Answers that are tables: as HTML in notebooks, as pandas' data frames, as CSV and as LaTeX.
-
-Reports, designs and comparisons derive from `Tabular`. Frames and CSV hold every field of a row as
-it is; HTML and LaTeX hold the short cells that the text has too.
+Data frames of pandas and CSV hold every field of a row as it is; HTML, for notebooks, and LaTeX
+hold the short cells that the text has too.
 """
 
 from __future__ import annotations
@@ -26,14 +24,9 @@ if TYPE_CHECKING:
 
 _LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 _LATEX |= {letter: f"\\{letter}" for letter in "&%$#_{}"}
-_LATEX |= {
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "σ": r"$\sigma$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-}
-_LATEX |= {"∞": r"$\infty$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+_LATEX |= {"ε": r"$\varepsilon$", "δ": r"$\delta$", "σ": r"$\sigma$", "∞": r"$\infty$"}
+_LATEX |= {"≤": r"$\leq$", "≥": r"$\geq$"}
+_LATEX |= {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 
 
 WIDTH = 80
@@ -90,8 +83,7 @@ class Tabular(ABC):
     def _repr_html_(self) -> str:
         """The cells as a table of HTML, which notebooks show."""
         header, *rows = self.cells()
-        lines = [_html("th", header), *(_html("td", row) for row in rows)]
-        return f"<table>\n{''.join(lines)}</table>"
+        return f"<table>\n{_html('th', header)}{''.join(_html('td', row) for row in rows)}</table>"
 
 
 def _latex(cell: str) -> str:
@@ -103,30 +95,22 @@ def _html(kind: str, row: Sequence[str]) -> str:
     return f"<tr>{inside}</tr>\n"
 
 
-def columns(rows: Iterable[Sequence[str]], *, width: int = WIDTH) -> str:
-    """Rows of text as aligned columns, two blanks apart; where that is too wide, cells are folded.
-
-    Args:
-        width: of the lines. It is exceeded only by words that are too long for their column.
-    """
-    return "\n".join(line for lines in rows_of_lines(rows, width=width) for line in lines)
+def columns(rows: Iterable[Sequence[str]]) -> str:
+    """Rows of text as aligned columns, two blanks apart, folded to `WIDTH` where words allow it."""
+    return "\n".join(line for lines in rows_of_lines(rows) for line in lines)
 
 
-def rows_of_lines(rows: Iterable[Sequence[str]], *, width: int = WIDTH) -> list[list[str]]:
+def rows_of_lines(rows: Iterable[Sequence[str]]) -> list[list[str]]:
     """The lines of each row of `columns`."""
     cells = [tuple(row) for row in rows]
-    widths = _fitted(cells, width)
+    widths = _fitted(cells)
     return [_lines(row, widths) for row in cells]
 
 
 def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    folded = [_folded(cell, room) for cell, room in zip(row, widths, strict=True)]
-    return [_line(parts, widths) for parts in zip_longest(*folded, fillvalue="")]
-
-
-def _line(parts: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (f"{part:<{room}}" for part, room in zip(parts, widths, strict=True))
-    return (" " * _GAP).join(padded).replace(TIED, " ").rstrip()
+    folded = map(_folded, row, widths)
+    padded = (map(str.ljust, parts, widths) for parts in zip_longest(*folded, fillvalue=""))
+    return [(" " * _GAP).join(parts).replace(TIED, " ").rstrip() for parts in padded]
 
 
 def under(heading: str, text: str, *, indent: int = 4) -> str:
@@ -139,15 +123,11 @@ def under(heading: str, text: str, *, indent: int = 4) -> str:
 
 def only_if(conditions: Sequence[str]) -> list[str]:
     """The lines below a table that say what must hold for its numbers; none for no conditions."""
-    if not conditions:
-        return []
-    return [
-        "holds only if:",
-        *(
-            textwrap.fill(text, WIDTH, initial_indent="  - ", subsequent_indent="    ")
-            for text in conditions
-        ),
+    folded = [
+        textwrap.fill(text, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+        for text in conditions
     ]
+    return ["holds only if:", *folded] if folded else []
 
 
 def interval(ends: tuple[str, str]) -> str:
@@ -169,12 +149,12 @@ def _folded(cell: str, width: int) -> list[str]:
     )
 
 
-def _fitted(cells: list[tuple[str, ...]], width: int) -> list[int]:
+def _fitted(cells: list[tuple[str, ...]]) -> list[int]:
     """Widths of the columns: the widest give way, down to their longest words."""
     every = list(zip(*cells, strict=True))
     widths = [max(map(len, column)) for column in every]
     least = [max(len(word) for cell in column for word in cell.split(" ")) for column in every]
-    while sum(widths) + _GAP * (len(widths) - 1) > width:
+    while sum(widths) + _GAP * (len(widths) - 1) > WIDTH:
         wide = [i for i in range(len(widths)) if widths[i] > least[i]]
         if not wide:
             break

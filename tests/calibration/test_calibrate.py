@@ -21,8 +21,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.calibration import calibrate
 from shuffle_accountant.calibration import target as target_module
 from shuffle_accountant.calibration.search import (
-    decimals_downwards,
-    decimals_upwards,
+    decimals,
     first_that_meets,
     integers_downwards,
     integers_upwards,
@@ -288,7 +287,7 @@ def test_monotone(users, rounds, target, more):
 @given(st.integers(-300, 2), st.floats(1.0, 9.99))
 def test_decimals_are_numbers_of_six_digits_in_order(exponent, mantissa):
     largest = float(f"{mantissa:.5f}e{exponent}")
-    ladder = decimals_downwards(largest, largest / 1000)
+    ladder = decimals(largest, largest / 1000)
     assert ladder.value(0) == largest
     for index in (1, 2, 99_999, 950_000, ladder.last):
         value, before = ladder.value(index), ladder.value(index - 1)
@@ -299,9 +298,9 @@ def test_decimals_are_numbers_of_six_digits_in_order(exponent, mantissa):
 
 
 @given(st.integers(-300, 2), st.floats(1.0, 9.99))
-def test_decimals_upwards_are_the_same_numbers(exponent, mantissa):
+def test_decimals_are_the_same_numbers(exponent, mantissa):
     least = float(f"{mantissa:.5f}e{exponent}")
-    ladder = decimals_upwards(least, 1000 * least)
+    ladder = decimals(least, 1000 * least)
     assert ladder.value(0) == least
     for index in (1, 2, 99_999, 950_000, ladder.last):
         value, before = ladder.value(index), ladder.value(index - 1)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.utils.data import Dataset
 
-from shuffle_accountant import Bracket
+from shuffle_accountant.bracket import Bracket
 
 RECORDS, FEATURES, CLASSES = 120, 8, 3
 BATCH_SIZE = 12  # expected: 10 steps an epoch
