@@ -130,7 +130,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
         own = variance.diagonal()
         others = np.where(np.eye(self.inputs, dtype=bool), 0.0, variance).max(axis=0)
         worst = np.max(shares[:, None] * own + (1.0 - shares[:, None]) * others, axis=1)
-        return np.sqrt(np.maximum(worst, 0.0) / users)
+        return np.asarray(np.sqrt(np.maximum(worst, 0.0) / users))
 
     def _largest_error(self, users: int, failure: float, count: int) -> float:
         inverse = self._inverse

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -97,8 +97,8 @@ class CountLaw(Stored, ABC):
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
         """Independent numbers, shape (size,)."""
         # NumPy has a sampler with the name of the law, of the same parameters in the same order
-        sampler = getattr(rng, self.kind.replace("-", "_"))
-        return np.asarray(sampler(*(getattr(self, one.name) for one in fields(self)), size))
+        kind, *parameters = self.to_dict().values()
+        return np.asarray(getattr(rng, kind.replace("-", "_"))(*parameters, size))
 
 
 def _not_next_to_none(**named: object) -> float:
