@@ -111,11 +111,6 @@ def located(**named: ArrayLike) -> Array:
     return found[:, None] if found.ndim == 1 else found
 
 
-def table(**named: ArrayLike) -> Array:
-    """The one named argument as finite numbers in rows, shape (n, k)."""
-    return coordinates((2,), **named)
-
-
 def values_below(limit: int, /, n: int | None = None, **named: ArrayLike) -> IntArray:
     """The one named argument as whole numbers in [0, limit), shape (n,)."""
     name, array = _array("iu", "integers", **named)

@@ -228,10 +228,9 @@ class MallowsHamming(Mallows):
     def var_distance(self) -> float:
         """Variance of the number of entries moved."""
         free, mass = self._law
-        moved = np.maximum(free - 1, 0)
-        mean = float((moved * mass).sum())
+        squares = (np.maximum(free - 1, 0) - self.mean_distance()) ** 2
         # a uniform permutation of two or more has one fixed entry on average, with variance one
-        return float(((moved - mean) ** 2 * mass).sum() + mass[free >= 2].sum())
+        return float((squares * mass).sum() + mass[free >= 2].sum())
 
     def _draw(self, rng: np.random.Generator) -> IntArray:
         free, mass = self._law
@@ -240,9 +239,7 @@ class MallowsHamming(Mallows):
         count = int(free[min(place, free.size - 1)])
         movers = rng.permutation(self.n)[:count]
         out = np.arange(self.n)
-        moved = np.zeros(self.n, dtype=bool)
-        moved[movers] = True
-        out[moved] = movers  # a uniform choice, in an order that is uniform too
+        out[np.sort(movers)] = movers  # a uniform choice, in an order that is uniform too
         return out
 
     @property

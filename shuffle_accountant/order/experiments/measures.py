@@ -19,11 +19,11 @@ from shuffle_accountant.order.arguments import (
     IntArray,
     RandomSource,
     any_array,
+    coordinates,
     located,
     random_source,
     renamed,
     summed,
-    table,
     values_below,
 )
 from shuffle_accountant.order.arguments import permutation as checked_permutation
@@ -208,7 +208,7 @@ def distribution_error(
     categories = validate.integer(minimum=2, maximum=_MOST_ENTRIES, categories=categories)
     places, labels = _sample(points, released)
     labels = values_below(categories, released=labels)
-    target = table(truth=truth)
+    target = coordinates((2,), truth=truth)
     if target.shape != (places.shape[0], categories):
         raise ValueError(
             f"truth must have shape {(places.shape[0], categories)}, got {target.shape}"
