@@ -78,11 +78,8 @@ class Verification:
 class Grid:
     """The grid of losses on which the witnesses have their masses, and the precision of a check.
 
-    Attributes:
-        numerator: the spacing h of the losses is ``numerator / 2**exponent`` nats.
-        exponent: see above.
-        bits: masses are integers over ``2**bits``.
-        cells: of the first blocks of graded grids, where a profile is bounded on one.
+    The spacing h of the losses is ``numerator / 2**exponent`` nats, and masses are integers over
+    ``2**bits``; the cells are of the first block of graded grids, where they bound a profile.
     """
 
     numerator: int
