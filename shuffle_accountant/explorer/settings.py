@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import shuffle_accountant as sa
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.registry import named, parameters_of
-from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 
 def _one_two_five(largest: int) -> tuple[int, ...]:
@@ -78,6 +77,9 @@ SHUFFLERS: dict[str, Callable[[int], dict[str, Any]]] = {
     "reveals who sent half of the messages": lambda users: {"weights": _known_half(users)},
 }
 """How the shuffler works: arguments of `Shuffler`, by the number of users."""
+
+PLAIN_SAMPLINGS = ("allocation", "shuffle", "poisson")
+"""Ways of making batches with independent noise."""
 
 _IMPORT = "import shuffle_accountant as sa\n\n"
 
@@ -336,7 +338,7 @@ class Training:
     @property
     def samplings(self) -> tuple[str, ...]:
         """Ways of making batches that are compared."""
-        return (*SAMPLINGS, "banded") if self.bands else tuple(SAMPLINGS)
+        return (*PLAIN_SAMPLINGS, "banded") if self.bands else PLAIN_SAMPLINGS
 
     @property
     def python(self) -> str:

@@ -22,6 +22,7 @@ from shuffle_accountant import explorer as serving
 from shuffle_accountant.explorer import answers, settings
 from shuffle_accountant.explorer.settings import Deployment, Memoised, Thresholds, Training
 from shuffle_accountant.reports.samplings import compare_samplings
+from shuffle_accountant.rounds.samplings import SAMPLINGS
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -173,6 +174,7 @@ def test_sliders_begin_at_one_of_their_values_and_have_only_valid_ones() -> None
     for name in ("users", "rounds", "eps0", "categories", "arrivals", "colluding"):
         for value in (sliders[name][0], sliders[name][-1]):
             assert len(dataclasses.replace(Deployment(), **{name: value}).protocol) >= 1
+    assert tuple(SAMPLINGS) == settings.PLAIN_SAMPLINGS
     assert settings.DELTAS[0] == 1e-12
     assert settings.USERS[-1] == 10**8
 
