@@ -264,13 +264,9 @@ class ShuffleRound(Round):
                 f"randomizer must be one of {self.kinds_of_users!r:.120}, got {randomizer!r:.80}"
             )
         users = counts.pop(randomizer)
-        return ShuffleRound(
-            randomizer,
-            users=users,
-            others={self.randomizer: self.users, **counts},
-            colluding=self.colluding,
-            reduction=self.reduction,
-        )
+        others = {self.randomizer: self.users, **counts}
+        # all else that was said of the round stays as it is
+        return replace(self, randomizer=randomizer, users=users, others=others)
 
     @property
     def adjacency(self) -> Adjacency:

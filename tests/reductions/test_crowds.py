@@ -97,6 +97,21 @@ def channel(rng: np.random.Generator, inputs: int, messages: int) -> list[list[F
     return [[Fraction(c, sum(row)) for c in row] for row in counts]
 
 
+@pytest.mark.parametrize(
+    "more", [{}, {"messages_per_user": 3}, {"colluding": 7}, {"reduction": "blanket"}]
+)
+def test_another_group_sees_the_same_round(more: dict[str, Any]) -> None:
+    """Nothing is dropped: with three messages a user, both groups lose more than with one."""
+    own, other = (sa.RandomizedResponse(categories=4, eps0=eps0) for eps0 in (1.0, 2.0))
+    one = sa.ShuffleRound(own, users=100, others={other: 50}, **more)
+    seen = one.for_user_of(other)
+    assert seen == sa.ShuffleRound(other, users=50, others={own: 100}, **more)
+    assert seen.for_user_of(own) == one
+    if "messages_per_user" in more:
+        alone = sa.ShuffleRound(other, users=50, others={own: 100})
+        assert sa.delta(seen, epsilon=0.5).lower > sa.delta(alone, epsilon=0.5).upper
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_channels_cover_the_real_protocol(seed: int) -> None:
     rng = np.random.default_rng(seed)
