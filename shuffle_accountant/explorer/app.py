@@ -9,7 +9,7 @@ app = marimo.App(width="medium", app_title="shuffle-accountant explorer")
 
 with app.setup:
     import html
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     import marimo as mo
@@ -17,6 +17,9 @@ with app.setup:
     from shuffle_accountant.explorer import answers, settings
 
     SHOWN = settings.Deployment()
+    RUN = settings.Training()
+    COUNTS = settings.Thresholds()
+    KEPT = settings.Memoised()
     CELL = 'style="text-align: left; padding: 0.2rem 0.8rem 0.2rem 0; vertical-align: top"'
     # numbers are not broken into lines
     NUMBER = CELL.replace('style="', 'style="white-space: nowrap; ')
@@ -26,25 +29,6 @@ with app.setup:
         return mo.ui.slider(
             steps=steps, value=value, label=label, debounce=True, show_value=True, full_width=True
         )
-
-    def sliders(defaults: Any, **named: tuple[str, Sequence[float]]) -> Any:
-        """Sliders by their labels and values, each by the name of a choice, at its default."""
-        return mo.ui.dictionary(
-            {
-                name: slider(label, steps, getattr(defaults, name))
-                for name, (label, steps) in named.items()
-            }
-        )
-
-    def dropdown(label: str, options: Iterable[str], value: str) -> Any:
-        """A list of names, of which one is chosen."""
-        return mo.ui.dropdown(
-            list(options), value=value, label=label, full_width=label != "randomizer"
-        )
-
-    def section(text: str, *parts: Any) -> Any:
-        """Parts of the page below each other, after a heading and what it is about."""
-        return mo.vstack([mo.md(text), *parts])
 
     def table(rows: Sequence[dict[str, str]]) -> Any:
         """Rows as a table."""
@@ -103,30 +87,67 @@ def _():
 
 @app.cell
 def _():
-    choices = mo.ui.dictionary(
-        {
-            "randomizer": dropdown("randomizer", settings.RANDOMIZERS, SHOWN.randomizer),
-            "sending": dropdown("each user sends", settings.SENDING, SHOWN.sending),
-            "shuffler": dropdown("the shuffler", settings.SHUFFLERS, SHOWN.shuffler),
-            "users": slider("users", settings.USERS, SHOWN.users),
-            "arrivals": slider("share who send at least", settings.ARRIVALS, SHOWN.arrivals),
-            "colluding": slider("share who collude", settings.COLLUDING, SHOWN.colluding),
-            "rounds": slider("rounds", settings.ROUNDS, SHOWN.rounds),
-            "eps0": slider("ε0 (nats)", settings.EPS0, SHOWN.eps0),
-            "categories": slider("categories", settings.CATEGORIES, SHOWN.categories),
-            "target": slider("target ε", settings.TARGETS, SHOWN.target),
-        }
-    )
-    # by itself, as the run of DP-SGD below needs this one alone
+    users = slider("users", settings.USERS, SHOWN.users)
+    rounds = slider("rounds", settings.ROUNDS, SHOWN.rounds)
+    eps0 = slider("ε0 (nats)", settings.EPS0, SHOWN.eps0)
     delta = slider("δ", settings.DELTAS, SHOWN.delta)
-    *above, categories, target = choices.elements.values()
-    mo.vstack([*above, delta, categories, target])
-    return choices, delta
+    categories = slider("categories", settings.CATEGORIES, SHOWN.categories)
+    randomizer = mo.ui.dropdown(
+        list(settings.RANDOMIZERS), value=SHOWN.randomizer, label="randomizer"
+    )
+    arrivals = slider("share who send at least", settings.ARRIVALS, SHOWN.arrivals)
+    colluding = slider("share who collude", settings.COLLUDING, SHOWN.colluding)
+    target = slider("target ε", settings.TARGETS, SHOWN.target)
+    sending = mo.ui.dropdown(
+        list(settings.SENDING), value=SHOWN.sending, label="each user sends", full_width=True
+    )
+    shuffler = mo.ui.dropdown(
+        list(settings.SHUFFLERS), value=SHOWN.shuffler, label="the shuffler", full_width=True
+    )
+    parts = [randomizer, sending, shuffler, users, arrivals, colluding, rounds, eps0, delta]
+    mo.vstack([*parts, categories, target])
+    return (
+        arrivals,
+        categories,
+        colluding,
+        delta,
+        eps0,
+        randomizer,
+        rounds,
+        sending,
+        shuffler,
+        target,
+        users,
+    )
 
 
 @app.cell
-def _(choices, delta):
-    chosen = settings.Deployment(**choices.value, delta=delta.value)
+def _(
+    arrivals,
+    categories,
+    colluding,
+    delta,
+    eps0,
+    randomizer,
+    rounds,
+    sending,
+    shuffler,
+    target,
+    users,
+):
+    chosen = settings.Deployment(
+        users=users.value,
+        rounds=rounds.value,
+        eps0=eps0.value,
+        delta=delta.value,
+        categories=categories.value,
+        randomizer=randomizer.value,
+        sending=sending.value,
+        shuffler=shuffler.value,
+        arrivals=arrivals.value,
+        colluding=colluding.value,
+        target=target.value,
+    )
     mo.stop(
         chosen.refused is not None,
         mo.Html(f'<p id="refused">No theorem covers this: {html.escape(str(chosen.refused))}</p>'),
@@ -160,71 +181,92 @@ def _(chosen):
 
 @app.cell
 def _(chosen):
-    picture = mo.image(answers.profile_picture(chosen), alt="δ against ε", width="100%")
-    section("## δ against ε", picture)
-    return
-
-
-@app.cell
-def _(chosen):
-    section(
-        "## Error of the estimate\n\nRoot mean squared, from the messages of one round.",
-        table(answers.error_rows(chosen)),
+    mo.vstack(
+        [
+            mo.md("## δ against ε"),
+            mo.image(answers.profile_picture(chosen), alt="δ against ε", width="100%"),
+        ]
     )
     return
 
 
 @app.cell
 def _(chosen):
-    section(
-        "## What an attacker learns\n\nHow much depends on what the adversary knows.",
-        table(answers.attack_rows(chosen)),
+    mo.vstack(
+        [
+            mo.md("## Error of the estimate\n\nRoot mean squared, from the messages of one round."),
+            table(answers.error_rows(chosen)),
+        ]
+    )
+    return
+
+
+@app.cell
+def _(chosen):
+    mo.vstack(
+        [
+            mo.md("## What an attacker learns\n\nHow much depends on what the adversary knows."),
+            table(answers.attack_rows(chosen)),
+        ]
     )
     return
 
 
 @app.cell
 def _():
-    counted = sliders(
-        settings.Thresholds(),
-        probability=("probability of a report", settings.SAMPLED),
-        threshold=("threshold", settings.THRESHOLDS),
+    sampled = slider("probability of a report", settings.SAMPLED, COUNTS.probability)
+    threshold = slider("threshold", settings.THRESHOLDS, COUNTS.threshold)
+    mo.vstack(
+        [
+            mo.md(
+                "## Counts above a threshold\n\nOf values that are reported as they are, at the δ "
+                "and in the number of rounds chosen above."
+            ),
+            sampled,
+            threshold,
+        ]
     )
-    section(
-        "## Counts above a threshold\n\nOf values that are reported as they are, at the δ "
-        "and in the number of rounds chosen above.",
-        *counted.elements.values(),
-    )
-    return (counted,)
+    return sampled, threshold
 
 
 @app.cell
-def _(chosen, counted):
-    counts = settings.Thresholds(**counted.value, rounds=chosen.rounds, delta=chosen.delta)
+def _(chosen, sampled, threshold):
+    counts = settings.Thresholds(
+        probability=sampled.value,
+        threshold=threshold.value,
+        rounds=chosen.rounds,
+        delta=chosen.delta,
+    )
     mo.vstack([mo.Html(told(answers.epsilon_of(counts), "threshold")), both_ways(counts)])
     return
 
 
 @app.cell
 def _():
-    copied = sliders(
-        settings.Memoised(),
-        permanent=("ε0 of the answer that is kept", settings.EPS0),
-        instantaneous=("ε0 of a copy", settings.EPS0),
+    permanent = slider("ε0 of the answer that is kept", settings.EPS0, KEPT.permanent)
+    instantaneous = slider("ε0 of a copy", settings.EPS0, KEPT.instantaneous)
+    mo.vstack(
+        [
+            mo.md(
+                "## Noisy copies of one answer\n\nEach user keeps one randomized binary answer and "
+                "sends a noisy copy of it in every round, with the users, rounds and δ chosen "
+                "above."
+            ),
+            permanent,
+            instantaneous,
+        ]
     )
-    section(
-        "## Noisy copies of one answer\n\nEach user keeps one randomized binary answer and "
-        "sends a noisy copy of it in every round, with the users, rounds and δ chosen "
-        "above.",
-        *copied.elements.values(),
-    )
-    return (copied,)
+    return instantaneous, permanent
 
 
 @app.cell
-def _(chosen, copied):
+def _(chosen, instantaneous, permanent):
     copies = settings.Memoised(
-        **copied.value, **chosen.numbers, rounds=chosen.rounds, delta=chosen.delta
+        permanent=permanent.value,
+        instantaneous=instantaneous.value,
+        **chosen.numbers,
+        rounds=chosen.rounds,
+        delta=chosen.delta,
     )
     mo.vstack([mo.Html(told(answers.epsilon_of(copies), "copies")), both_ways(copies)])
     return
@@ -232,24 +274,37 @@ def _(chosen, copied):
 
 @app.cell
 def _():
-    training = sliders(
-        settings.Training(),
-        noise_multiplier=("noise multiplier", settings.NOISE_MULTIPLIERS),
-        steps=("steps of an epoch", settings.STEPS),
-        epochs=("epochs", settings.EPOCHS),
-        bands=("bands of correlated noise (seconds)", settings.BANDS),
+    noise_multiplier = slider("noise multiplier", settings.NOISE_MULTIPLIERS, RUN.noise_multiplier)
+    steps = slider("steps of an epoch", settings.STEPS, RUN.steps)
+    epochs = slider("epochs", settings.EPOCHS, RUN.epochs)
+    bands = slider("bands of correlated noise (seconds)", settings.BANDS, RUN.bands)
+    mo.vstack(
+        [
+            mo.md("## DP-SGD, by the way its batches are made\n\nAt the δ chosen above."),
+            noise_multiplier,
+            steps,
+            epochs,
+            bands,
+        ]
     )
-    section(
-        "## DP-SGD, by the way its batches are made\n\nAt the δ chosen above.",
-        *training.elements.values(),
-    )
-    return (training,)
+    return bands, epochs, noise_multiplier, steps
 
 
 @app.cell
-def _(delta, training):
-    run = settings.Training(**training.value, delta=delta.value)
-    mo.vstack([table(answers.sampling_rows(run)), both_ways(run)])
+def _(bands, delta, epochs, noise_multiplier, steps):
+    run = settings.Training(
+        noise_multiplier=noise_multiplier.value,
+        steps=steps.value,
+        epochs=epochs.value,
+        bands=bands.value,
+        delta=delta.value,
+    )
+    mo.vstack(
+        [
+            table(answers.sampling_rows(run)),
+            both_ways(run),
+        ]
+    )
     return
 
 
