@@ -56,7 +56,7 @@ def test_usual_arguments_are_answered():
         warnings.simplefilter("ignore", sa.order.OrderWarning)
         for entry in hostile.ENTRIES:
             for base in entry.bases:
-                if entry.call.__module__.endswith("learning"):
+                if entry.call.__name__ in ("learnability", "distribution_error"):
                     pytest.importorskip("sklearn", reason="a model is trained")
                 entry.call(**base)
 

@@ -40,6 +40,19 @@ from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_
 from shuffle_accountant.rounds.samplings import sampling_named, training_run
 from shuffle_accountant.rounds.shuffle import ShuffleRound, attendance
 
+__all__ = [
+    "LARGEST_EPS0",
+    "LEAST_EPS0",
+    "LEAST_NOISE",
+    "MOST_NOISE",
+    "MOST_ROUNDS",
+    "MOST_USERS",
+    "max_eps0",
+    "max_rounds",
+    "min_noise_multiplier",
+    "min_users",
+]
+
 LEAST_NOISE, MOST_NOISE = 0.01, 1e5
 """Smallest and largest noise multiplier that the search tries."""
 

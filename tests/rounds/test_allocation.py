@@ -355,7 +355,7 @@ def test_no_law_is_made_to_know_that_losses_are_finite(
         raise AssertionError("a law was asked for")
 
     monkeypatch.setattr(mean_ratio, "_law", refuse)
-    monkeypatch.setattr(null_clones, "_atoms", refuse)
+    monkeypatch.setattr(null_clones, "_envelope", refuse)
     effort = Effort(tail=1e-12, resolution=1e-5)
     assert one.reduced().loss.delta(math.inf, Bound.OPTIMISTIC, effort) == 0.0
     with pytest.raises(AssertionError, match="a law was asked for"):
