@@ -264,7 +264,7 @@ class ShuffleRound(Round):
                 f"randomizer must be one of {self.kinds_of_users!r:.120}, got {randomizer!r:.80}"
             )
         users = counts.pop(randomizer)
-        others = {self.randomizer: self.users, **counts}
+        others: Any = {self.randomizer: self.users, **counts}
         # all else that was said of the round stays as it is
         return replace(self, randomizer=randomizer, users=users, others=others)
 
