@@ -27,7 +27,7 @@ from shuffle_accountant.sums.pair_law import pair_sum
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
 _LOOSE = 0.02
 # Epsilon, in nats, from which on the order (Q, P) has cells of its own, for small sums.
-_LARGE = 0.5
+_LARGE = 1.0
 # Size of blocks of a line of two bands from below.
 _MOST_OF_LINE = 128
 # Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
