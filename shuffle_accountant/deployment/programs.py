@@ -39,8 +39,6 @@ from shuffle_accountant.deployment.whole_numbers import (
     flipping_draws,
     loss_of_fitting,
     loss_of_flipping,
-    many_below,
-    many_draws,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.checks import category_values, generator
@@ -78,12 +76,13 @@ class Program(ABC):
         """Local privacy parameter of exactly this program, nats, rounded up."""
 
     @abstractmethod
-    def message(self, value: int, draws: Draws) -> Message:
-        """The message of one value."""
+    def block(self, values: Integers, draws: Draws) -> NDArray[Any]:
+        """The messages of values, shape (n,): numbers, or rows of bits, of members, of two."""
 
-    @abstractmethod
-    def block(self, values: Integers, rng: np.random.Generator) -> NDArray[Any]:
-        """The messages of values, shape (n,)."""
+    def message(self, value: int, draws: Draws) -> Message:
+        """The message of one value: what a device does, and what test vectors are made of."""
+        found: Message = self.block(np.array([value]), draws)[0].tolist()
+        return found
 
     @property
     def width(self) -> int:
@@ -92,10 +91,10 @@ class Program(ABC):
 
     def messages(self, values: ArrayLike, rng: np.random.Generator | None) -> NDArray[Any]:
         """The messages of many values, as arrays that `estimate` reads."""
-        own, rng = category_values(values, self.categories), generator(rng)
+        own, draws = category_values(values, self.categories), Draws(generator(rng).bytes)
         flat, step = own.ravel(), max(_BLOCK // self.width, 1)
         starts = range(0, max(flat.size, 1), step)
-        found = np.concatenate([self.block(flat[i : i + step], rng) for i in starts])
+        found = np.concatenate([self.block(flat[i : i + step], draws) for i in starts])
         return found.reshape((*own.shape, *found.shape[1:]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,15 +128,10 @@ class ResponseProgram(_Fitted):
         """Probability that a uniform category is a given value: 1/k."""
         return Fraction(1, self.categories)
 
-    def message(self, value: int, draws: Draws) -> int:
-        """A category."""
-        blank = draws.below(self.categories)
-        return value if draws.draw() < self.fit else blank
-
-    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+    def block(self, values: Integers, draws: Draws) -> Integers:
         """Categories, shape (n,)."""
-        blank = many_below(rng, self.categories, values.size)
-        return np.where(many_draws(rng, values.size) < self.fit, values, blank)
+        blank = draws.below(self.categories, values.size)
+        return np.where(draws.draw(values.size) < self.fit, values, blank)
 
 
 @dataclass(frozen=True)
@@ -151,15 +145,10 @@ class RapporProgram(Program):
         """Local privacy parameter of exactly this program, nats, rounded up."""
         return loss_of_flipping(self.fit)
 
-    def message(self, value: int, draws: Draws) -> list[bool]:
-        """The bits."""
-        flips = [draws.draw() < self.fit for _ in range(self.categories)]
-        return [flip != (place == value) for place, flip in enumerate(flips)]
-
-    def block(self, values: Integers, rng: np.random.Generator) -> NDArray[np.bool_]:
+    def block(self, values: Integers, draws: Draws) -> NDArray[np.bool_]:
         """Bits, shape (n, k)."""
         shape = (values.size, self.categories)
-        bits = many_draws(rng, values.size * self.categories).reshape(shape) < self.fit
+        bits = draws.draw(values.size * self.categories).reshape(shape) < self.fit
         bits[np.arange(values.size), values] ^= True
         return bits
 
@@ -180,29 +169,18 @@ class SubsetProgram(_Fitted):
         """Probability that a uniform set of d categories contains a given value: d/k."""
         return Fraction(self.size, self.categories)
 
-    def message(self, value: int, draws: Draws) -> list[int]:
-        """The set, in rising order."""
-        chosen: list[int] = []
-        for last in range(self.categories - self.size, self.categories):  # Floyd's algorithm
-            drawn = draws.below(last + 1)
-            chosen.append(last if drawn in chosen else drawn)
-        place = draws.below(self.size)
-        if draws.draw() < self.fit and value not in chosen:
-            chosen[place] = value
-        return sorted(chosen)
-
-    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+    def block(self, values: Integers, draws: Draws) -> Integers:
         """Sets in rising order, shape (n, d)."""
         count, rows = values.size, np.arange(values.size)
         chosen = np.empty((count, self.size), dtype=np.int64)
         held = np.zeros((count, self.categories), dtype=bool)
         for member in range(self.size):
             last = self.categories - self.size + member
-            drawn = many_below(rng, last + 1, count)
+            drawn = draws.below(last + 1, count)
             chosen[:, member] = np.where(held[rows, drawn], last, drawn)
             held[rows, chosen[:, member]] = True
-        place = many_below(rng, self.size, count)
-        fits = np.flatnonzero((many_draws(rng, count) < self.fit) & ~held[rows, values])
+        place = draws.below(self.size, count)
+        fits = np.flatnonzero((draws.draw(count) < self.fit) & ~held[rows, values])
         chosen[fits, place[fits]] = values[fits]
         return np.sort(chosen, axis=1)
 
@@ -223,24 +201,13 @@ class HashingProgram(_Fitted):
         """Probability that a value's hash is a uniform bucket: 1/g."""
         return Fraction(1, self.buckets)
 
-    def _hash(self, seeds: ArrayLike, values: ArrayLike) -> Integers:
-        own = LocalHashing(categories=self.categories, eps0=1.0, buckets=self.buckets)
-        return own.hash(seeds, values)
-
-    def message(self, value: int, draws: Draws) -> list[int]:
-        """The seed of the function, and a bucket."""
-        seed = draws.draw()
-        blank = draws.below(self.buckets)
-        own = int(self._hash(seed, value))
-        return [seed, own if draws.draw() < self.fit else blank]
-
-    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+    def block(self, values: Integers, draws: Draws) -> Integers:
         """Seeds and buckets, shape (n, 2)."""
-        seeds = many_draws(rng, values.size)
-        blank = many_below(rng, self.buckets, values.size)
-        own = self._hash(seeds, values)
-        fits = many_draws(rng, values.size) < self.fit
-        return np.stack([seeds, np.where(fits, own, blank)], axis=1)
+        seeds = draws.draw(values.size)
+        blank = draws.below(self.buckets, values.size)
+        family = LocalHashing(categories=self.categories, eps0=1.0, buckets=self.buckets)
+        fits = draws.draw(values.size) < self.fit
+        return np.stack([seeds, np.where(fits, family.hash(seeds, values), blank)], axis=1)
 
 
 @dataclass(frozen=True)
@@ -260,19 +227,13 @@ class HadamardProgram(_Fitted):
         """Probability that a uniform column says yes to a value: 1/2."""
         return Fraction(1, 2)
 
-    def message(self, value: int, draws: Draws) -> int:
-        """A column."""
-        column, row = draws.below(self.columns), value + 1
-        wrong = (row & column).bit_count() & 1
-        return column ^ (row & -row) if draws.draw() < self.fit and wrong else column
-
-    def block(self, values: Integers, rng: np.random.Generator) -> Integers:
+    def block(self, values: Integers, draws: Draws) -> Integers:
         """Columns, shape (n,)."""
-        columns, rows = many_below(rng, self.columns, values.size), values + 1
+        columns, rows = draws.below(self.columns, values.size), values + 1
         common = rows & columns
         for shift in (32, 16, 8, 4, 2, 1):
             common ^= common >> shift
-        fits = (many_draws(rng, values.size) < self.fit) & ((common & 1) == 1)
+        fits = (draws.draw(values.size) < self.fit) & ((common & 1) == 1)
         return np.where(fits, columns ^ (rows & -rows), columns)
 
 
@@ -339,8 +300,11 @@ def _vector(program: Program, name: str, number: int) -> dict[str, Any]:
     edges, made = sorted(found), bytearray()
 
     def source(size: int) -> bytes:
+        return b"".join(word() for _ in range(size // BYTES))
+
+    def word() -> bytes:
         position = len(made)
-        drawn = stream.digest(position + size)[position:]
+        drawn = stream.digest(position + BYTES)[position:]
         choice = hashlib.sha256(f"{name}:{position}".encode()).digest()
         # from the tenth on, as chance has it; some vectors at the start are edges alone
         if choice[0] & 1 or number < 10:
