@@ -34,6 +34,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.engine.evaluation import order_ends, symmetric
+from shuffle_accountant.numerics.roots import bisected
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial, Poisson
 from shuffle_accountant.rounds.base import certified_at, conditions_of, needed
@@ -393,14 +394,8 @@ def _quantiles() -> tuple[Array, Array]:
 
 def _crossing(delta_at: Callable[[float], float], delta: float) -> tuple[float, float]:
     """Ends, a billionth apart, of the epsilon at which a falling delta reaches a value."""
-    if delta_at(0.0) <= delta:
-        return 0.0, 0.0
-    low, high = 0.0, 1.0
-    while delta_at(high) > delta:
-        low, high = high, 2.0 * high
-        if high > 700.0:
-            return math.inf, math.inf
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
-    return low, high
+
+    def above(epsilon: float) -> bool:
+        return delta_at(epsilon) > delta
+
+    return bisected(above, (0.0, 1.0), 1e-9, most=700.0) if above(0.0) else (0.0, 0.0)
