@@ -19,7 +19,7 @@ import pytest
 from deployment_cases import MECHANISMS
 
 import shuffle_accountant as sa
-from shuffle_accountant.deployment import whole_numbers as drawing
+from shuffle_accountant.deployment import programs as drawing
 from shuffle_accountant.deployment.programs import Program, program_of
 
 TINY = 16  # values of a draw of four bits
