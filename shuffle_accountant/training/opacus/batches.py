@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from opacus.optimizers import DPOptimizer, get_optimizer_class
+from opacus.optimizers import get_optimizer_class
 from torch.utils.data import DataLoader, RandomSampler
 
 from shuffle_accountant import validation as validate
@@ -355,9 +355,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
             )
         sampler, expected = dealt_by(data_loader, named, kept, self._rng, distributed=distributed)
 
-        module = self._private_module(module, batch_first=batch_first, **ways)
-        if isinstance(optimizer, DPOptimizer):
-            optimizer = optimizer.original_optimizer
+        module, optimizer = self._private_parts(module, optimizer, batch_first=batch_first, **ways)
         kind = get_optimizer_class(clipping, distributed, grad_sample_mode)
         private = dealt(kind)(
             optimizer,
