@@ -315,12 +315,7 @@ def _response(randomizer: RandomizedResponse) -> int:
 
 
 def fitting_draws(eps0: float, mass: Fraction) -> int:
-    """The largest number T of 2^53 draws that may fit a message: likelihood ratios <= e^eps0.
-
-    Args:
-        eps0: nats, finite, >= 0.
-        mass: probability m, in (0, 1), that a blank message says yes to a value.
-    """
+    """The largest number T of 2^53 draws that may fit a message: likelihood ratios <= e^eps0."""
     gain = (_exponential_below(eps0) - 1) * mass
     return 0 if gain <= 0 else math.floor(RANGE * gain / (gain + 1))
 

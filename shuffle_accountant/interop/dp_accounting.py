@@ -360,19 +360,12 @@ def _mixture(event: Any) -> Round | None:
     places, chances = zip(*held, strict=True)
     loss = ProfiledLoss(MixturePair(float(event.standard_deviation), places, chances))
     cells = EqualCells(_CELL * loss.deviation)
-
     sides = (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
     tables = [
         table_of(one.atoms(side, cells, _EFFORT)) for side in sides for one in (loss, loss.reversed)
     ]
-    remove, add, optimistic_remove, optimistic_add = tables
-    return PldRound.from_tables(
-        remove,
-        add,
-        optimistic_remove=optimistic_remove,
-        optimistic_add=optimistic_add,
-        adjacency=Adjacency.ZERO_OUT,
-    )
+    below = {"optimistic_remove": tables[2], "optimistic_add": tables[3]}
+    return PldRound.from_tables(*tables[:2], **below, adjacency=Adjacency.ZERO_OUT)
 
 
 _READ: dict[str, Callable[[Any], Round | None]] = {

@@ -86,12 +86,12 @@ class FilterBudget:
         self.epsilon = validate.finite_nonnegative(epsilon=epsilon)
         self.delta = validate.open_unit(delta=delta)
         self.kind = validate.choice(KINDS, kind=kind)
-        self.unit = None if unit is None else validate.instance(Round, unit=unit)  # type: ignore[type-abstract]
+        for name, one in (("unit", unit), ("planned", planned)):
+            if one is not None:
+                validate.instance(Round, **{name: one})  # type: ignore[type-abstract]
+        self.unit, self.planned = unit, planned
         if unit is not None and kind not in ("auto", "unit"):
             raise ValueError(f"unit must be None with kind={kind!r}, got {unit!r:.80}")
-        if planned is not None:
-            validate.instance(Round, planned=planned)  # type: ignore[type-abstract]
-        self.planned = planned
         self.fixed_order = None if order is None else 1.0 + excess_order(order)
         if order is not None and (
             planned is not None or unit is not None or kind not in ("auto", "renyi")

@@ -206,8 +206,7 @@ class LedgerStore(Generic[E]):
     ) -> Receipt:
         """Append an entry, behind those that ``check`` accepts; the log's new end, on disk.
 
-        No other writer gets into the transaction. What ``check`` raises, given the entries after a
-        place and the log's end, leaves the log as it is.
+        No other writer gets into the transaction. What ``check`` raises leaves the log as it is.
         """
 
         def begin() -> tuple[Connection, Any, Receipt]:

@@ -49,14 +49,9 @@ _CLIPPINGS = ("flat", "per_layer")
 
 
 class DealtSteps:
-    """Checks each step of a deal against theorem and budget, and records it.
+    """Checks each step of a deal against theorem and budget (epsilon, delta), and records it.
 
-    Args:
-        accountant: records them.
-        sampler: deals their records.
-        budget: epsilon (nats) and delta, or None.
-        records_per_user: most records that one user owns, or None if the unit is one record.
-        schedule: noise multipliers of a deal's steps, or None if the optimizer's own is used.
+    Without a schedule, noise multipliers of a deal's steps, the optimizer's own is used.
     """
 
     def __init__(
@@ -65,8 +60,8 @@ class DealtSteps:
         sampler: DealtSampler,
         budget: tuple[float, float] | None,
         *,
-        records_per_user: int | None = None,
-        schedule: tuple[float, ...] | None = None,
+        records_per_user: int | None,
+        schedule: tuple[float, ...] | None,
     ) -> None:
         self.sampler, self.accountant, self._budget = sampler, accountant, budget
         self._records, self._schedule = records_per_user, schedule
@@ -127,20 +122,21 @@ class DealtSteps:
 
         It never depends on the data: a run may stop there and pay for the steps it made.
         """
-        if self._budget is None or self._fits(deal, len(deal), self._budget):
+        if self._budget is None:
             return len(deal)
-        whole = DealtEpoch(released=len(deal), **self._of(deal)).whole
-        if whole or not self._fits(deal, 1, self._budget):
-            return 0
-        budget = self._budget
-        parts = range(2, len(deal))
-        return 1 + bisect_left(parts, True, key=lambda made: not self._fits(deal, made, budget))
-
-    def _fits(self, deal: Deal, released: int, budget: tuple[float, float]) -> bool:
-        part = DealtEpoch(released=released, **self._of(deal))
+        epsilon, delta = self._budget
         earlier = AllocationAccountant()
         earlier.history = self.accountant.history[: -1 if deal.released else None]
-        return not earlier.would_exceed(part.round, epsilon=budget[0], delta=budget[1])
+
+        def exceeds(released: int) -> bool:
+            part = DealtEpoch(released=released, **self._of(deal))
+            return earlier.would_exceed(part.round, epsilon=epsilon, delta=delta)
+
+        if not exceeds(len(deal)):
+            return len(deal)
+        if DealtEpoch(released=len(deal), **self._of(deal)).whole:
+            return 0
+        return bisect_left(range(1, len(deal)), True, key=exceeds)
 
 
 class DealtOptimizer(PrivateOptimizer):
@@ -419,7 +415,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
         self._checked(**given)
         records = require_records(data_loader, self.dataset)
         _, most = self._owned(data_loader, sampling, owners, most)
-        named = "allocation" if sampling is None else sampling
+        named = sampling or "allocation"
         noise_multiplier = min_noise_multiplier(
             sampling=named,
             steps=steps_of(data_loader, named, records),

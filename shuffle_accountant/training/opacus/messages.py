@@ -303,14 +303,9 @@ class ShuffleDataLoader(DataLoader):
 
 
 class Steps:
-    """Checks each optimizer step against theorem and budget, and records it.
+    """Checks each optimizer step against theorem and budget (epsilon, delta), and records it.
 
-    Args:
-        accountant: records them.
-        loader: draws their users.
-        round: the round to account for, of one step or of one pass.
-        begun: passes whose round is recorded.
-        budget: epsilon (nats) and delta, or None.
+    The round is that of one step or of one pass; those of the passes begun are recorded.
     """
 
     def __init__(
