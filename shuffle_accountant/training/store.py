@@ -232,10 +232,6 @@ class LedgerStore(Generic[E]):
                     raise StorageError(f"{self._named} moved on in the middle of a step")
         return end
 
-    def close(self) -> None:
-        """Let go of all connections."""
-        self._engine.dispose()
-
     def _live(self) -> Engine:
         if self._process != os.getpid():  # connections are not shared with a parent process
             self._engine.dispose(close=False)

@@ -335,12 +335,10 @@ class AllocationPrivacyEngine(CertifiedEngine):
         kept, most = self._owned(data_loader, sampling, user_ids, records_per_user)
         named = sampling or "allocation"
         noise = noise_multipliers(noise_multiplier, steps_of(data_loader, named, records), named)
-        schedule = noise if isinstance(noise, tuple) else None
-        first = noise[0] if isinstance(noise, tuple) else noise
+        first, schedule = (noise[0], noise) if isinstance(noise, tuple) else (noise, None)
         # refuses what no theorem covers before anything is changed
-        steps = 1 if schedule is None else len(schedule)
         step = GaussianMechanism(noise_multiplier=noise)
-        RandomAllocation(step, steps=steps, records_per_user=most or 1)
+        RandomAllocation(step, steps=len(schedule or (first,)), records_per_user=most or 1)
         self.accountant.require_unit(most)
         own = getattr(data_loader.batch_sampler, "sampler", None)
         if sampling is None and isinstance(own, RandomSampler):
