@@ -256,12 +256,10 @@ class Selection:
         return max(self._one_order(profile, epsilon) for profile in profiles)
 
     def _one_order(self, profile: _Profile, epsilon: float) -> float:
-        alpha = math.exp(epsilon)
         whole, part = self._ratios(profile)
-        first = profile.above(np.asarray([alpha * part[0]]))[0]
-        plain = expected(self.runs) * float(first)
-        layered = float(whole[0] * first) + float(np.diff(whole) @ profile.above(alpha * part[:-1]))
-        return min(plain, layered) * (1.0 + _ROUNDING) + 1e-300
+        value = profile.above(math.exp(epsilon) * part)
+        layered = float(whole[0] * value[0]) + float(np.diff(whole) @ value[:-1])
+        return layered * (1.0 + _ROUNDING) + 1e-300
 
     @lru_cache(maxsize=8)  # noqa: B019 - as long as the selection itself
     def _ratios(self, profile: _Profile) -> tuple[Array, Array]:

@@ -563,8 +563,7 @@ class ShufflePrivacyEngine(CertifiedEngine):
         """Whether one more step (or epoch) would bring the upper end above ``epsilon``."""
         if self.round is None:
             raise ValueError("would_exceed needs a call of make_private first")
-        exceeds: bool = self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta)
-        return exceeds
+        return bool(self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta))
 
     def _calibrated(
         self, data_loader: Any, epochs: int, epsilon: float, delta: float, **given: Any
