@@ -1,4 +1,4 @@
-"""Root search for falling functions: the one that single and composed rounds use."""
+"""Root searches: by secants, which single and composed rounds use, and by bisection."""
 
 from __future__ import annotations
 
