@@ -49,7 +49,7 @@ class Deployment:
     """A shuffled survey as it is run: what devices do, how often, and what that costs in privacy.
 
     Devices round the randomizer's probabilities to multiples of 2^-53, so that they reveal less:
-    `shuffle_accountant.deployment.whole_numbers` has the proof that the round's upper end holds for
+    `shuffle_accountant.deployment.programs` has the proof that the round's upper end holds for
     them.
 
     Args:

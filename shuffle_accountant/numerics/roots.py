@@ -1,4 +1,4 @@
-"""Root search for falling functions: the one that single and composed rounds use."""
+"""Root searches: by secants, which single and composed rounds use, and by bisection."""
 
 from __future__ import annotations
 
@@ -84,3 +84,33 @@ def find_crossing(
         if not left < place < right:
             break
     return Crossing(left, right, slope)
+
+
+def bisected(
+    holds: Callable[[float], bool],
+    start: tuple[float, float],
+    accuracy: float,
+    *,
+    least: float = 0.0,
+    most: float = math.inf,
+) -> tuple[float, float]:
+    """Neighbours between which a condition ceases to hold, by doubling and bisection.
+
+    Args:
+        holds: the condition, on small arguments.
+        start: first guesses on both sides.
+        accuracy: relative distance of the neighbours.
+        least: below it 0 is the left one.
+        most: above it both are infinite.
+    """
+    low, high = start
+    while holds(high):
+        low, high = high, 2.0 * high
+        if high > most:
+            return math.inf, math.inf
+    while high - low > accuracy * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if holds(middle) else (low, middle)
+        if high < least:
+            return 0.0, high
+    return low, high

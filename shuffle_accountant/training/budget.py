@@ -30,13 +30,8 @@ _BAND = 0.04
 _RESERVE = 0.05
 # Share of the estimated number of fitting rounds that is tried; fewest grants worth a bracket.
 _SHARE, _LEAST = 0.95, 4
-# Number of grants tried while the cost of a round is unknown.
-_FIRST = 16
-# Far from the budget: factor by which brackets are wider than the tolerance, and their largest
-# relative width. Closer to the budget than `_CLOSE` of these widths, the tolerance itself is used.
-_WIDE, _WIDEST, _CLOSE = 16.0, 0.05, 4.0
-# Most brackets spent on one look ahead: up to `_FEW` kinds of rounds, which cost little; and more.
-_CHEAP_TRIES, _TRIES, _FEW = 10, 2, 8
+# Number of grants tried while the cost of a round is unknown; most brackets of a look ahead.
+_FIRST, _TRIES = 16, 2
 
 
 class BudgetExceeded(RuntimeError):
@@ -92,8 +87,6 @@ class CohortBudget:
 
     def __init__(self, epsilon: float, delta: float, tolerance: float) -> None:
         self._epsilon, self._delta, self._tolerance = epsilon, delta, tolerance
-        # far from the budget, wide brackets do
-        self._aim = max(min(_WIDE * tolerance, _WIDEST), tolerance)
         # rounds by their users, increasing, and how many of each are left
         self._grants: list[tuple[ShuffleRound, int]] = []
         self._cost = 0.0  # of one further round, about, nats
@@ -106,13 +99,8 @@ class CohortBudget:
                 return False
             after = spent() + Protocol([(round, count)])
             upper = self._upper(after)
-            if upper > self._epsilon and self._aim > self._tolerance:
-                self._aim = self._tolerance  # what a wide bracket does not decide a narrow one may
-                upper = self._upper(after)
             if upper > self._epsilon:
                 return True
-            if self._epsilon - upper < _CLOSE * self._aim * self._epsilon:
-                self._aim = self._tolerance
             self._look_ahead(after, round, count, upper)
             return False
 
@@ -142,34 +130,25 @@ class CohortBudget:
 
     def _look_ahead(self, after: Protocol, round: ShuffleRound, count: int, upper: float) -> None:
         """Grant as many rounds as a few brackets show to fit; if none does, change nothing."""
-        shares = _shares(after, round)
-        few = len(tuple(after)) <= _FEW
-        room = self._epsilon - upper
+        shares, room = _shares(after, round), self._epsilon - upper
         ahead = int(_SHARE * room / self._cost) if self._cost > 0.0 else _FIRST
-        most = MAX_ROUNDS - len(after)
-        fits, fails = 0, most + 1
-        for _ in range(_CHEAP_TRIES if few else _TRIES):
-            ahead = min(ahead, most)
-            if ahead < _LEAST or not fits < ahead < fails:
+        ahead = min(ahead, MAX_ROUNDS - len(after))
+        for _ in range(_TRIES):
+            if ahead < _LEAST:
                 break
             grants = _dealt(shares, ahead)
             found = self._upper(after + Protocol(grants))
             self._cost = max(found - upper, 0.0) / ahead
             if found <= self._epsilon:
-                fits = ahead
                 self._grants = grants
                 # and those that were asked about, until they are recorded
                 self._grants.insert(self._place(round), (round, count))
-                if not few:
-                    break
-                ahead = min(4 * ahead, (ahead + fails) // 2)
-            else:
-                fails = ahead
-                # between what fits and what does not, by linear interpolation
-                ahead = min(int(_SHARE * ahead * room / (found - upper)), fails - 1)
+                break
+            # between what fits and what does not, by linear interpolation
+            ahead = min(int(_SHARE * ahead * room / (found - upper)), ahead - 1)
 
     def _upper(self, protocol: Protocol) -> float:
-        accountant = FourierAccountant(tolerance=self._aim).compose(protocol)
+        accountant = FourierAccountant(tolerance=self._tolerance).compose(protocol)
         return float(accountant.epsilon(delta=self._delta))
 
 

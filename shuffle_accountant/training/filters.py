@@ -57,8 +57,6 @@ __all__ = ["FilterBudget", "Odometer", "PersonalFilter", "PrivacyFilter"]
 SCHEMA = 1
 _CONFIG = ("epsilon", "delta", "kind", "unit", "order", "planned", "plan")
 _STORED = {1: ("schema", *_CONFIG, "spent", "steps", "adjacency", "receipt")}
-# Most rounds whose costs are kept; with more of them all are worked out anew.
-_MOST_COSTS = 4096
 # Memory of a filter: 16 bytes a person.
 _MOST_PEOPLE = 10**9
 # Number of limits, and the factor from each to the next: 64 of them reach 5e9 times the first.
@@ -88,12 +86,12 @@ class FilterBudget:
         self.epsilon = validate.finite_nonnegative(epsilon=epsilon)
         self.delta = validate.open_unit(delta=delta)
         self.kind = validate.choice(KINDS, kind=kind)
-        self.unit = None if unit is None else validate.instance(Round, unit=unit)  # type: ignore[type-abstract]
+        for name, one in (("unit", unit), ("planned", planned)):
+            if one is not None:
+                validate.instance(Round, **{name: one})  # type: ignore[type-abstract]
+        self.unit, self.planned = unit, planned
         if unit is not None and kind not in ("auto", "unit"):
             raise ValueError(f"unit must be None with kind={kind!r}, got {unit!r:.80}")
-        if planned is not None:
-            validate.instance(Round, planned=planned)  # type: ignore[type-abstract]
-        self.planned = planned
         self.fixed_order = None if order is None else 1.0 + excess_order(order)
         if order is not None and (
             planned is not None or unit is not None or kind not in ("auto", "renyi")
@@ -102,7 +100,6 @@ class FilterBudget:
                 f"order={order!r} must be given without planned and unit, and with "
                 f"kind='renyi', got kind={kind!r}"
             )
-        self._costs: dict[Round, tuple[float, float]] = {}
         self.plan: Plan | None = None
         if plan is not None:
             self.plan = read_plan(plan, self.epsilon, self.delta)
@@ -118,15 +115,6 @@ class FilterBudget:
         if self.plan is None:
             self.plan = best_plan(self.epsilon, self.delta, self.kind, one, self.unit)
         return self.plan
-
-    def cost(self, one: Round) -> tuple[float, float]:
-        """Amount and additive delta of a round by the plan, from above; worked out once."""
-        if one not in self._costs:
-            found = self.planned_for(one).cost(one)
-            if len(self._costs) >= _MOST_COSTS:
-                self._costs.clear()
-            self._costs[one] = found
-        return self._costs[one]
 
     def to_dict(self) -> dict[str, Any]:
         """What was asked for, and the plan if it is fixed, in plain JSON types."""
@@ -395,7 +383,7 @@ class PrivacyFilter(Kept[FilterEntry, Round]):
 
     def _sum(self, round: Round, count: int) -> tuple[float, float]:
         """Costs of all rounds so far and these, from above."""
-        amount, slack = self._budget.cost(round)
+        amount, slack = self._budget.planned_for(round).cost(round)
         return (
             (self._spent[0] + count * amount) * (1.0 + ROUNDING),
             (self._spent[1] + count * slack) * (1.0 + ROUNDING),
@@ -492,7 +480,7 @@ class PersonalFilter:
         with self._lock:
             wanted = self._people(people)
             plan = self._budget.planned_for(round)
-            cost = np.asarray(self._budget.cost(round))[:, None]
+            cost = np.asarray(plan.cost(round))[:, None]
             sums = (self._sums[:, wanted] + cost) * (1.0 + ROUNDING)
             allowed = np.all(sums <= np.asarray(plan.limits)[:, None], axis=0)
             allowed &= np.isfinite(sums[0])
@@ -512,7 +500,7 @@ class PersonalFilter:
         return np.unique(np.array(given, dtype=np.int64))
 
 
-@lru_cache(maxsize=_MOST_COSTS)
+@lru_cache(maxsize=4096)
 def _read_round(text: str) -> Round:
     return round_from_dict(json.loads(text))
 

@@ -41,7 +41,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from contextlib import suppress
 from functools import lru_cache
 from itertools import combinations
@@ -56,6 +56,7 @@ from shuffle_accountant.calibration.calibrate import max_rounds
 from shuffle_accountant.engine.evaluation import order_ends
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort, PrivacyLoss, factors
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile
+from shuffle_accountant.numerics.roots import bisected
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round, certified_at
@@ -314,7 +315,7 @@ def gaussian_cost(one: Round, slack: float) -> tuple[float, float]:
     if deltas[0] <= slack:
         return 0.0, float(deltas[0])
     low = _mu_of(float(deltas[0]) - slack)
-    found = _crossing(
+    found = bisected(
         lambda mu: worst_gap(epsilons, deltas, mu) > slack,
         (low, max(low, 1e-12)),
         _ACCURACY,
@@ -323,43 +324,13 @@ def gaussian_cost(one: Round, slack: float) -> tuple[float, float]:
     return (found, worst_gap(epsilons, deltas, found)) if found < math.inf else (math.inf, 0.0)
 
 
-def _crossing(
-    holds: Callable[[float], bool],
-    start: tuple[float, float],
-    accuracy: float,
-    *,
-    least: float = 0.0,
-    most: float = math.inf,
-) -> tuple[float, float]:
-    """Neighbours between which a condition ceases to hold, by doubling and bisection.
-
-    Args:
-        holds: the condition, on small arguments.
-        start: first guesses on both sides.
-        accuracy: relative distance of the neighbours.
-        least: below it 0 is the left one.
-        most: above it both are infinite.
-    """
-    low, high = start
-    while holds(high):
-        low, high = high, 2.0 * high
-        if high > most:
-            return math.inf, math.inf
-    while high - low > accuracy * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if holds(middle) else (low, middle)
-        if high < least:
-            return 0.0, high
-    return low, high
-
-
 def largest_mu(epsilon: float, delta: float) -> float:
     """The largest mu whose profile is certified to be at most delta at epsilon; 0 if none is."""
 
     def within(mu: float) -> bool:
         return gaussian_profile(1.0 / mu, epsilon, Bound.PESSIMISTIC) <= delta
 
-    return _crossing(within, (0.0, 1.0), 1e-12, least=1e-12)[0]
+    return bisected(within, (0.0, 1.0), 1e-12, least=1e-12)[0]
 
 
 def epsilon_of_mu(mu: float, delta: float) -> float:
@@ -368,7 +339,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     def beyond(epsilon: float) -> bool:
         return gaussian_profile(1.0 / mu, epsilon, Bound.PESSIMISTIC) > delta
 
-    return _crossing(beyond, (0.0, mu), 1e-12)[1] if mu > 0.0 and beyond(0.0) else 0.0
+    return bisected(beyond, (0.0, mu), 1e-12)[1] if mu > 0.0 and beyond(0.0) else 0.0
 
 
 class Plan(ABC):

@@ -161,12 +161,8 @@ def message_sum(
 ) -> NDArray[np.float64]:
     """Sum of the messages of users, shape (dimension,), made of a few users' gradients at a time.
 
-    Args:
-        parts: side by side they are the gradients, one user's per row; shape (batch, any) each,
-            32- or 64-bit floats. A user whose row is not finite sends a randomized zero vector.
-        randomizer: of the dimension of all parts together.
-        norm: Euclidean norm to clip to, at most the randomizer's radius.
-        rng: source of randomness.
+    The parts, of shape (batch, any) each, are the gradients side by side, one user's per row, which
+    are clipped to a Euclidean norm of at most the randomizer's radius.
     """
     # In floating point even a sum depends on the order: shuffle before adding.
     order = rng.permutation(len(parts[0]))

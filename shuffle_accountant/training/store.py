@@ -206,8 +206,7 @@ class LedgerStore(Generic[E]):
     ) -> Receipt:
         """Append an entry, behind those that ``check`` accepts; the log's new end, on disk.
 
-        No other writer gets into the transaction. What ``check`` raises, given the entries after a
-        place and the log's end, leaves the log as it is.
+        No other writer gets into the transaction. What ``check`` raises leaves the log as it is.
         """
 
         def begin() -> tuple[Connection, Any, Receipt]:
@@ -232,10 +231,6 @@ class LedgerStore(Generic[E]):
                 if connection.execute(moved.values(**asdict(end))).rowcount != 1:
                     raise StorageError(f"{self._named} moved on in the middle of a step")
         return end
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        self._engine.dispose()
 
     def _live(self) -> Engine:
         if self._process != os.getpid():  # connections are not shared with a parent process

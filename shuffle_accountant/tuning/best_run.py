@@ -34,6 +34,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.engine.evaluation import order_ends, symmetric
+from shuffle_accountant.numerics.roots import bisected
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.count_laws import Binomial, NegativeBinomial, Poisson
 from shuffle_accountant.rounds.base import certified_at, conditions_of, needed
@@ -255,12 +256,10 @@ class Selection:
         return max(self._one_order(profile, epsilon) for profile in profiles)
 
     def _one_order(self, profile: _Profile, epsilon: float) -> float:
-        alpha = math.exp(epsilon)
         whole, part = self._ratios(profile)
-        first = profile.above(np.asarray([alpha * part[0]]))[0]
-        plain = expected(self.runs) * float(first)
-        layered = float(whole[0] * first) + float(np.diff(whole) @ profile.above(alpha * part[:-1]))
-        return min(plain, layered) * (1.0 + _ROUNDING) + 1e-300
+        value = profile.above(math.exp(epsilon) * part)
+        layered = float(whole[0] * value[0]) + float(np.diff(whole) @ value[:-1])
+        return layered * (1.0 + _ROUNDING) + 1e-300
 
     @lru_cache(maxsize=8)  # noqa: B019 - as long as the selection itself
     def _ratios(self, profile: _Profile) -> tuple[Array, Array]:
@@ -393,14 +392,8 @@ def _quantiles() -> tuple[Array, Array]:
 
 def _crossing(delta_at: Callable[[float], float], delta: float) -> tuple[float, float]:
     """Ends, a billionth apart, of the epsilon at which a falling delta reaches a value."""
-    if delta_at(0.0) <= delta:
-        return 0.0, 0.0
-    low, high = 0.0, 1.0
-    while delta_at(high) > delta:
-        low, high = high, 2.0 * high
-        if high > 700.0:
-            return math.inf, math.inf
-    while high - low > 1e-9 * high:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if delta_at(middle) > delta else (low, middle)
-    return low, high
+
+    def above(epsilon: float) -> bool:
+        return delta_at(epsilon) > delta
+
+    return bisected(above, (0.0, 1.0), 1e-9, most=700.0) if above(0.0) else (0.0, 0.0)

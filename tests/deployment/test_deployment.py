@@ -13,8 +13,7 @@ from deployment_cases import MECHANISMS, deployment
 
 import shuffle_accountant as sa
 from shuffle_accountant.cli import main
-from shuffle_accountant.deployment.programs import Program
-from shuffle_accountant.deployment.whole_numbers import Draws
+from shuffle_accountant.deployment.programs import Draws, Program
 from shuffle_accountant.registry import sealed
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "deployment.schema.json"

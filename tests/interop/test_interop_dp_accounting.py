@@ -495,7 +495,7 @@ def test_without_dp_accounting_one_line_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    home = "shuffle_accountant.interop.dp_accounting.distribution"
+    home = "shuffle_accountant.interop.dp_accounting"
     monkeypatch.delitem(sys.modules, home, raising=False)
     with pytest.raises(ImportError, match=r"pip install '\.\[dp-accounting\]'"):
         importlib.import_module(home)

@@ -46,7 +46,7 @@ def closed(ledger: ShuffleLedger) -> dict[str, Any]:
     """Its state; no connection is left open."""
     state = ledger.state_dict()
     assert ledger._store is not None
-    ledger._store.close()
+    ledger._store._engine.dispose()
     return state
 
 

@@ -318,7 +318,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(300):
         ledger.step(users=1000 + number % 7)
     assert ledger._store is not None
-    ledger._store.close()
+    ledger._store._engine.dispose()
     return path
 
 
@@ -350,7 +350,7 @@ def test_what_a_short_file_has_lost_was_there(tmp_path: Path, left: int) -> None
     ledger = opened(f"sqlite:///{path}", "survey", budget=(30.0, DELTA))
     ledger.step()
     assert ledger._store is not None
-    ledger._store.close()
+    ledger._store._engine.dispose()
     os.truncate(path, left if left > 0 else path.stat().st_size + left)
     refused(ValueError, path, "is damaged")
     with pytest.raises(ValueError, match="is damaged"):

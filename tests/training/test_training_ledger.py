@@ -634,27 +634,3 @@ def test_without_torch_the_plug_in_says_what_it_needs(monkeypatch: pytest.Monkey
         _ = sa.training.opacus
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = sa.training.nothing
-
-
-# ---------------------------------------- budgets of rounds that differ
-
-
-def asked(uppers: dict[float, float]) -> tuple[CohortBudget, bool]:
-    """A budget of 1 nat whose brackets have these upper ends by tolerance; whether one exceeds."""
-    budget = CohortBudget(1.0, 1e-6, 1e-3)
-    budget._upper = lambda protocol: uppers[budget._aim]  # type: ignore[method-assign]
-    one = sa.ShuffleRound(sa.GeneralRandomizer(1.0), users=100)
-    return budget, budget.exceeded_by(sa.Protocol, one, 1)
-
-
-def test_a_wide_bracket_refuses_nothing_that_a_narrow_one_allows() -> None:
-    wide = CohortBudget(1.0, 1e-6, 1e-3)._aim
-    assert wide > 1e-3
-    for uppers, exceeded, aim in (
-        ({wide: 0.5, 1e-3: math.nan}, False, wide),
-        ({wide: 1.01, 1e-3: 0.99}, False, 1e-3),
-        ({wide: 1.01, 1e-3: 1.002}, True, 1e-3),
-        ({wide: 1.0 - 1e-6, 1e-3: 0.99}, False, 1e-3),  # so close that the next are narrow
-    ):
-        budget, found = asked(uppers)
-        assert (found, budget._aim) == (exceeded, aim)

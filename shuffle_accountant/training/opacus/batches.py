@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from opacus.optimizers import DPOptimizer, get_optimizer_class
+from opacus.optimizers import get_optimizer_class
 from torch.utils.data import DataLoader, RandomSampler
 
 from shuffle_accountant import validation as validate
@@ -49,14 +49,9 @@ _CLIPPINGS = ("flat", "per_layer")
 
 
 class DealtSteps:
-    """Checks each step of a deal against theorem and budget, and records it.
+    """Checks each step of a deal against theorem and budget (epsilon, delta), and records it.
 
-    Args:
-        accountant: records them.
-        sampler: deals their records.
-        budget: epsilon (nats) and delta, or None.
-        records_per_user: most records that one user owns, or None if the unit is one record.
-        schedule: noise multipliers of a deal's steps, or None if the optimizer's own is used.
+    Without a schedule, noise multipliers of a deal's steps, the optimizer's own is used.
     """
 
     def __init__(
@@ -65,8 +60,8 @@ class DealtSteps:
         sampler: DealtSampler,
         budget: tuple[float, float] | None,
         *,
-        records_per_user: int | None = None,
-        schedule: tuple[float, ...] | None = None,
+        records_per_user: int | None,
+        schedule: tuple[float, ...] | None,
     ) -> None:
         self.sampler, self.accountant, self._budget = sampler, accountant, budget
         self._records, self._schedule = records_per_user, schedule
@@ -127,20 +122,21 @@ class DealtSteps:
 
         It never depends on the data: a run may stop there and pay for the steps it made.
         """
-        if self._budget is None or self._fits(deal, len(deal), self._budget):
+        if self._budget is None:
             return len(deal)
-        whole = DealtEpoch(released=len(deal), **self._of(deal)).whole
-        if whole or not self._fits(deal, 1, self._budget):
-            return 0
-        budget = self._budget
-        parts = range(2, len(deal))
-        return 1 + bisect_left(parts, True, key=lambda made: not self._fits(deal, made, budget))
-
-    def _fits(self, deal: Deal, released: int, budget: tuple[float, float]) -> bool:
-        part = DealtEpoch(released=released, **self._of(deal))
+        epsilon, delta = self._budget
         earlier = AllocationAccountant()
         earlier.history = self.accountant.history[: -1 if deal.released else None]
-        return not earlier.would_exceed(part.round, epsilon=budget[0], delta=budget[1])
+
+        def exceeds(released: int) -> bool:
+            part = DealtEpoch(released=released, **self._of(deal))
+            return earlier.would_exceed(part.round, epsilon=epsilon, delta=delta)
+
+        if not exceeds(len(deal)):
+            return len(deal)
+        if DealtEpoch(released=len(deal), **self._of(deal)).whole:
+            return 0
+        return bisect_left(range(1, len(deal)), True, key=exceeds)
 
 
 class DealtOptimizer(PrivateOptimizer):
@@ -339,12 +335,10 @@ class AllocationPrivacyEngine(CertifiedEngine):
         kept, most = self._owned(data_loader, sampling, user_ids, records_per_user)
         named = sampling or "allocation"
         noise = noise_multipliers(noise_multiplier, steps_of(data_loader, named, records), named)
-        schedule = noise if isinstance(noise, tuple) else None
-        first = noise[0] if isinstance(noise, tuple) else noise
+        first, schedule = (noise[0], noise) if isinstance(noise, tuple) else (noise, None)
         # refuses what no theorem covers before anything is changed
-        steps = 1 if schedule is None else len(schedule)
         step = GaussianMechanism(noise_multiplier=noise)
-        RandomAllocation(step, steps=steps, records_per_user=most or 1)
+        RandomAllocation(step, steps=len(schedule or (first,)), records_per_user=most or 1)
         self.accountant.require_unit(most)
         own = getattr(data_loader.batch_sampler, "sampler", None)
         if sampling is None and isinstance(own, RandomSampler):
@@ -355,9 +349,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
             )
         sampler, expected = dealt_by(data_loader, named, kept, self._rng, distributed=distributed)
 
-        module = self._private_module(module, batch_first=batch_first, **ways)
-        if isinstance(optimizer, DPOptimizer):
-            optimizer = optimizer.original_optimizer
+        module, optimizer = self._private_parts(module, optimizer, batch_first=batch_first, **ways)
         kind = get_optimizer_class(clipping, distributed, grad_sample_mode)
         private = dealt(kind)(
             optimizer,
@@ -421,7 +413,7 @@ class AllocationPrivacyEngine(CertifiedEngine):
         self._checked(**given)
         records = require_records(data_loader, self.dataset)
         _, most = self._owned(data_loader, sampling, owners, most)
-        named = "allocation" if sampling is None else sampling
+        named = sampling or "allocation"
         noise_multiplier = min_noise_multiplier(
             sampling=named,
             steps=steps_of(data_loader, named, records),

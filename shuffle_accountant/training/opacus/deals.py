@@ -383,12 +383,7 @@ def dealt_by(
 ) -> tuple[DealtSampler, float]:
     """The sampler that deals the loader's records, and the batch size to divide by.
 
-    Args:
-        data_loader: its batches are counted, and made anew.
-        sampling: "allocation" or "shuffle".
-        kept: the records that are dealt, all of them for "shuffle".
-        rng: source of the deals.
-        distributed: whether each process deals its share of the records.
+    All records are kept for "shuffle"; distributed, each process deals its share of them.
     """
     records = len(kept)
     steps = steps_of(data_loader, sampling, len(data_loader.dataset))
@@ -412,10 +407,7 @@ def dealt_by(
 def kept_records(user_ids: Any, most: int | None, records: int) -> tuple[NDArray[np.int64], int]:
     """The records that are dealt, increasing, and how many of them one user owns at most.
 
-    Args:
-        user_ids: who owns each of the ``records``, whole numbers or texts.
-        most: records of each user that are kept, the first ones in the dataset; None for all.
-        records: how many the dataset has.
+    The first ones of each user in the dataset are kept, ``most`` at most.
     """
     owners = np.asarray(user_ids)
     if owners.shape != (records,) or owners.dtype.kind not in "iuUS":

@@ -54,10 +54,6 @@ def lightning_callback(engine: CertifiedEngine, *, delta: float) -> Any:
             }
             _refuse("Trainer", found)
 
-        def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-            """Collect the bracket of what has been spent."""
-            self._collect()
-
         def state_dict(self) -> dict[str, Any]:
             """The accounting, for a checkpoint."""
             state: dict[str, Any] = engine.accountant.state_dict()
@@ -109,10 +105,6 @@ def trainer_callback(
             }
             _refuse("TrainingArguments", found)
 
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            """Collect the bracket of what has been spent."""
-            self._collect()
-
         def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             """Write the accounting into the folder of the checkpoint."""
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
@@ -140,8 +132,11 @@ class _Keeping:
         self.engine, self._delta = engine, validate.open_unit(delta=delta)
         self.epsilons: list[Bracket] = []
 
-    def _collect(self) -> None:
+    def on_epoch_end(self, *_: Any, **__: Any) -> None:
+        """Collect the bracket of what has been spent."""
         self.epsilons.append(self.engine.get_epsilon(self._delta))
+
+    on_train_epoch_end = on_epoch_end  # Lightning's name
 
 
 def _refuse(owner: str, found: dict[str, tuple[Any, tuple[Any, ...]]]) -> None:

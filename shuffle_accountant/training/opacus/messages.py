@@ -1,11 +1,20 @@
 # mypy: disable-error-code="misc"
 # Opacus and PyTorch are optional, so their classes are of unknown type here.
-"""Opacus with shuffled, locally private gradients; one element of the dataset is one user."""
+"""Opacus with shuffled, locally private gradients; one element of the dataset is one user.
+
+A theorem covers a step if its users were drawn for it. The number of gradients does not show
+that: a batch kept from an earlier step has as many. So the tensors of a batch remember the
+draw they come from. PyTorch's operations hand that on (to another device, normalized, augmented),
+the model notes it when a gradient flows back through its output, and the step compares.
+"""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -23,20 +32,132 @@ from shuffle_accountant.randomizers.checks import as_rows, generator
 from shuffle_accountant.randomizers.vectors import PrivUnit, VectorRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.training.opacus.draws import Draw, Pass, Trace, tagged
 from shuffle_accountant.training.opacus.shared import (
     CertifiedAccountant,
     CertifiedEngine,
     PrivateOptimizer,
     checked_budget,
     loader_options,
+    mapped,
     require_one_process,
     require_plain,
     require_records,
     require_samples,
+    tensors,
     trainable_dimension,
 )
 from shuffle_accountant.training.sampling import UserBatches, message_sum
+
+# Two are as much too many as any number, and a running sum of losses would gather all.
+_MOST_DRAWS = 2
+
+
+class Pass:
+    """One pass over a loader, without any content but its identity."""
+
+
+class Trace:
+    """The draws whose gradients the parameters hold; None is for tensors that came of no draw."""
+
+    def __init__(self) -> None:
+        self.draws: set[Draw | None] = set()
+        self._entering: set[Draw | None] = set()
+
+    def watch(self, module: Any) -> None:
+        """Note what this module's gradients come from, in the place of any other trace."""
+        for handle in getattr(module, "_watched", ()):
+            handle.remove()
+        module._watched = [
+            module.register_forward_pre_hook(self._enter, with_kwargs=True),
+            module.register_forward_hook(self._leave),
+        ]
+
+    def _enter(self, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Take the draws off what the module is given, so that it computes with plain tensors."""
+        self._entering = set(_draws((args, kwargs))) or {None}
+        return plain(args), plain(kwargs)
+
+    def _leave(self, module: Any, args: Any, output: Any) -> None:
+        """Note these draws as soon as a gradient comes back through the output."""
+        draws, seen = self._entering, tensors(output)
+        for tensor in seen:
+            if tensor.grad_fn is not None:
+                tensor.register_hook(lambda gradient: self.draws.update(draws))
+        if not seen and torch.is_grad_enabled():  # an object that cannot be looked into
+            self.draws.update(draws)
+
+
+@dataclass(eq=False)
+class Draw:
+    """A batch of some users that a loader, with its trace, handed out in a pass."""
+
+    trace: Trace
+    of_pass: Pass
+    users: int
+    used: bool = False
+
+    def __deepcopy__(self, memo: Any) -> Draw:
+        """The draw itself: a copied batch holds no other users."""
+        return self
+
+
+class DrawnTensor(torch.Tensor):
+    """A tensor that remembers one draw it was computed from, or two of more, and hands them on."""
+
+    draws: frozenset[Draw] = frozenset()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        draws = _draws((args, kwargs))
+        if func is torch.Tensor.backward:
+            # a loss may mix batches behind the model, through its labels
+            for draw in draws:
+                draw.trace.draws.add(draw)
+        result = super().__torch_function__(func, types, args, kwargs)
+        if func is torch.Tensor.__setitem__:
+            _remember(args[0], draws)
+        return mapped(lambda tensor: _remember(tensor, draws), result)
+
+    def __format__(self, format_spec: str) -> str:
+        return format(plain(self), format_spec)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copied = _as(DrawnTensor, copy.deepcopy(plain(self), memo))
+        memo[id(self)] = _remember(copied, self.draws)
+        return copied
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Save the numbers alone, as a plain tensor."""
+        return plain(self).__reduce_ex__(protocol)
+
+
+def tagged(batch: Any, draw: Draw) -> Any:
+    """The batch (of `mapped`) with tensors that remember the draw."""
+    draws = frozenset((draw,))
+    return mapped(lambda tensor: _remember(_as(DrawnTensor, tensor), draws), batch)
+
+
+def plain(values: Any) -> Any:
+    """The same tensors, of PyTorch's own class if they remember a draw."""
+    return mapped(lambda t: _as(torch.Tensor, t) if isinstance(t, DrawnTensor) else t, values)
+
+
+def _as(kind: Any, tensor: Any) -> Any:
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.as_subclass(kind)
+
+
+def _remember(tensor: Any, draws: frozenset[Draw]) -> Any:
+    if isinstance(tensor, DrawnTensor):
+        tensor.draws = draws
+    return tensor
+
+
+def _draws(values: Any) -> frozenset[Draw]:
+    drawn = (tensor for tensor in tensors(values) if isinstance(tensor, DrawnTensor))
+    return frozenset(islice({draw for tensor in drawn for draw in tensor.draws}, _MOST_DRAWS))
 
 
 class ShuffleAccountant(CertifiedAccountant):
@@ -149,11 +270,7 @@ class _Collate:
         return tagged(batch, self._drawn.draw)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _itself, (self.plain,)  # for a worker
-
-
-def _itself(value: Any) -> Any:
-    return value
+        return copy.copy, (self.plain,)  # for a worker
 
 
 class ShuffleDataLoader(DataLoader):
@@ -186,14 +303,9 @@ class ShuffleDataLoader(DataLoader):
 
 
 class Steps:
-    """Checks each optimizer step against theorem and budget, and records it.
+    """Checks each optimizer step against theorem and budget (epsilon, delta), and records it.
 
-    Args:
-        accountant: records them.
-        loader: draws their users.
-        round: the round to account for, of one step or of one pass.
-        begun: passes whose round is recorded.
-        budget: epsilon (nats) and delta, or None.
+    The round is that of one step or of one pass; those of the passes begun are recorded.
     """
 
     def __init__(
@@ -433,11 +545,9 @@ class ShufflePrivacyEngine(CertifiedEngine):
         round = batches.round(made)
         budget = checked_budget(max_epsilon, target_delta)
 
-        module = self._private_module(module, batch_first=batch_first, **ways)
+        module, optimizer = self._private_parts(module, optimizer, batch_first=batch_first, **ways)
         loader = ShuffleDataLoader(data_loader, batches)
         loader.trace.watch(module)
-        if isinstance(optimizer, DPOptimizer):
-            optimizer = optimizer.original_optimizer
         private = ShuffleOptimizer(
             optimizer,
             randomizer=made,
@@ -453,8 +563,7 @@ class ShufflePrivacyEngine(CertifiedEngine):
         """Whether one more step (or epoch) would bring the upper end above ``epsilon``."""
         if self.round is None:
             raise ValueError("would_exceed needs a call of make_private first")
-        exceeds: bool = self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta)
-        return exceeds
+        return bool(self.accountant.would_exceed(self.round, epsilon=epsilon, delta=delta))
 
     def _calibrated(
         self, data_loader: Any, epochs: int, epsilon: float, delta: float, **given: Any

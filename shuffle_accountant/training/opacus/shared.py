@@ -9,9 +9,10 @@ and no engine goes on with such a state whose steps its own accountant does not 
 
 from __future__ import annotations
 
+import copy
 import secrets
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -28,7 +29,6 @@ from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.training.budget import BudgetExceeded, budget_cache
-from shuffle_accountant.training.opacus.draws import tensors
 from shuffle_accountant.training.store import Receipt
 
 SCHEMA = 2
@@ -79,10 +79,6 @@ class CertifiedAccountant(IAccountant):
     def has(self, receipt: Receipt) -> bool:
         """Whether the steps of a receipt are among those recorded here."""
         return receipt.digest == self.run and receipt.number <= len(self)
-
-    def go_on_from(self, other: CertifiedAccountant) -> None:
-        """Take over the history of another accountant, and its run."""
-        self.history, self.run = other.history, other.run
 
     @property
     @abstractmethod
@@ -330,7 +326,7 @@ class CertifiedEngine(PrivacyEngine):
         saved.load_state_dict(checkpoint["privacy_accountant_state_dict"])
         go_on = self._compared(saved, checkpoint)
         module.load_state_dict(checkpoint["module_state_dict"], **(module_load_dict_kwargs or {}))
-        self.accountant.go_on_from(saved)
+        self.accountant.history, self.accountant.run = saved.history, saved.run
         if optimizer is not None and "optimizer_state_dict" in checkpoint:
             optimizer.load_state_dict(checkpoint["optimizer_state_dict"])
         go_on()
@@ -365,12 +361,15 @@ class CertifiedEngine(PrivacyEngine):
         validate.choice(("hooks", "functorch", "ew"), grad_sample_mode=grad_sample_mode)
         validate.choice(("mean", "sum"), loss_reduction=loss_reduction)
 
-    def _private_module(self, module: Any, **options: Any) -> Any:
-        """The module with per-sample gradients, of one backward pass in training mode."""
+    def _private_parts(self, module: Any, optimizer: Any, **options: Any) -> tuple[Any, Any]:
+        """The module with per-sample gradients, of one backward pass in training mode.
+
+        And the optimizer without Opacus' own around it.
+        """
         module = self._prepare_model(module, **options)
         module.forbid_grad_accumulation()
         refuse_evaluation(module)
-        return module
+        return module, getattr(optimizer, "original_optimizer", optimizer)
 
 
 def checked_budget(
@@ -551,3 +550,41 @@ def drop_gradients(optimizer: Any) -> None:
         for parameter in group["params"]:
             parameter.grad = parameter.grad_sample = parameter.summed_grad = None
     optimizer._is_last_step_skipped = False
+
+
+def tensors(values: Any) -> list[Any]:
+    """All tensors of a structure, as `mapped` goes through it."""
+    found: list[Any] = []
+
+    def note(tensor: Any) -> Any:
+        found.append(tensor)
+        return tensor
+
+    mapped(note, values)
+    return found
+
+
+def mapped(change: Callable[[Any], Any], values: Any) -> Any:
+    """The same structure with every tensor changed; a structure without changes is left alone.
+
+    It is a tensor, or mappings and sequences of them; anything else stays as it is.
+    """
+    if isinstance(values, torch.Tensor):
+        return change(values)
+    if isinstance(values, Mapping):
+        new = {key: mapped(change, value) for key, value in values.items()}
+        if all(new[key] is values[key] for key in new):
+            return values
+        if type(values) is dict:
+            return new
+        other: Any = copy.copy(values)  # keeps the class, such as that of a tokenizer's output
+        other.update(new)
+        return other
+    if isinstance(values, (list, tuple)):
+        items = [mapped(change, value) for value in values]
+        if all(new is old for new, old in zip(items, values, strict=True)):
+            return values
+        if hasattr(values, "_fields"):
+            return type(values)(*items)
+        return type(values)(items)
+    return values
