@@ -15,7 +15,9 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import Round, adjacency_named, needed
 
-__all__ = ["PldRound", "PldTable"]
+__all__ = ["LossTable", "PldRound", "PldTable"]
+
+LossTable = PldTable  # its public name
 
 # Tables that are not written where they equal another one, with that one.
 _DEFAULTS = {"add": "remove", "optimistic_remove": "remove", "optimistic_add": "add"}
