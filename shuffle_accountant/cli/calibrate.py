@@ -15,20 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Categories,
-    Colluding,
-    Interactive,
-    MinUsers,
-    NamedRandomizer,
-    Participation,
-    Population,
-    Reduction,
-    Tolerance,
-    Variant,
-    with_flags_of,
-)
+from shuffle_accountant.cli import flags
 from shuffle_accountant.cli.output import computing, json_of, print_json, rows_of
 from shuffle_accountant.cli.parsing import examples, flag, one_of
 from shuffle_accountant.reports.tables import columns, only_if
@@ -44,7 +31,7 @@ _WANTED = {"eps0": "largest", "noise_multiplier": "least", "rounds": "largest", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(NamedRandomizer):
+class Question(flags.NamedRandomizer):
     """What is known, what is wanted, and the target; each field is a flag."""
 
     what: Annotated[
@@ -91,14 +78,14 @@ class Question(NamedRandomizer):
             "are wanted."
         ),
     ] = None
-    min_users: MinUsers = None
-    participation: Participation = None
-    colluding: Colluding = 0
-    population: Population = None
-    categories: Categories = None
-    reduction: Reduction = "auto"
-    variant: Variant = None
-    interactive: Interactive = False
+    min_users: flags.MinUsers = None
+    participation: flags.Participation = None
+    colluding: flags.Colluding = 0
+    population: flags.Population = None
+    categories: flags.Categories = None
+    reduction: flags.Reduction = "auto"
+    variant: flags.Variant = None
+    interactive: flags.Interactive = False
     sampling: Annotated[
         str | None,
         one_of(
@@ -118,7 +105,7 @@ class Question(NamedRandomizer):
     adjacency: Annotated[
         str | None, one_of(_ADJACENCIES, "What neighbours are, for calibrate threshold; one of")
     ] = None
-    tolerance: Tolerance = 1e-3
+    tolerance: flags.Tolerance = 1e-3
 
 
 @examples(
@@ -127,8 +114,8 @@ class Question(NamedRandomizer):
     "calibrate --sampling poisson --steps 100 --epochs 3 --target-epsilon 0.5 --delta 1e-6",
     "calibrate threshold --threshold 20 --target-epsilon 1 --delta 1e-8",
 )
-@with_flags_of(Question)
-def calibrate(typed: Question, as_json: AsJson = False) -> None:
+@flags.with_flags_of(Question)
+def calibrate(typed: Question, as_json: flags.AsJson = False) -> None:
     """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε.
 
     Or, after "threshold", the threshold or the probability of sampled reports. The
@@ -265,7 +252,7 @@ def _training(run: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
     return run | {name: question[name] for name in needed}
 
 
-def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
+def _wanted(question: dict[str, Any], law: flags.NamedRandomizer) -> str:
     """Name of the parameter to calibrate: "eps0", "users" or "rounds"."""
     if not law.takes_eps0():
         if question["users"] is None or question["rounds"] is not None:
@@ -296,7 +283,7 @@ def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
 
 
 def _solve(
-    wanted: str, question: dict[str, Any], law: NamedRandomizer
+    wanted: str, question: dict[str, Any], law: flags.NamedRandomizer
 ) -> CalibratedFloat | CalibratedInt:
     """Put the question to the library."""
     if wanted == "noise_multiplier":

@@ -9,17 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Colluding,
-    Delta,
-    MinUsers,
-    Participation,
-    Rounds,
-    Tolerance,
-    Users,
-    picture,
-)
+from shuffle_accountant.cli import flags
 from shuffle_accountant.cli.output import computing, print_json, saved_figure, writing
 from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
@@ -28,7 +18,7 @@ File = Annotated[Path, typer.Argument(help="A deployment, as design --export wri
 
 
 @examples("check deployment.json")
-def check(file: File, as_json: AsJson = False) -> None:
+def check(file: File, as_json: flags.AsJson = False) -> None:
     """Compute a deployment's ε and programs anew; exit code 2 if anything does not fit."""
     with computing():
         found = sa.Deployment.load(file)
@@ -87,17 +77,17 @@ DEPLOYMENT = group(
     "design --users 1e5 --dimension 100 --target-epsilon 1 --delta 1e-8",
 )
 def design(
-    users: Users,
+    users: flags.Users,
     target_epsilon: Annotated[float, flag("ε of all rounds together, > 0.")],
-    delta: Delta,
+    delta: flags.Delta,
     categories: Annotated[int | None, flag("Number of categories, for frequencies, >= 2.")] = None,
     dimension: Annotated[
         int | None, flag("Length of vectors of norm at most 1, for their mean.")
     ] = None,
-    min_users: MinUsers = None,
-    participation: Participation = None,
-    colluding: Colluding = 0,
-    rounds: Rounds = 1,
+    min_users: flags.MinUsers = None,
+    participation: flags.Participation = None,
+    colluding: flags.Colluding = 0,
+    rounds: flags.Rounds = 1,
     exclude: Annotated[
         list[str] | None, flag("Leave a mechanism out; may be repeated.", metavar="MECHANISM")
     ] = None,
@@ -109,9 +99,9 @@ def design(
             metavar="LIMIT",
         ),
     ] = None,
-    tolerance: Tolerance = 1e-3,
-    as_json: AsJson = False,
-    output: Annotated[Path | None, picture("error against ε")] = None,
+    tolerance: flags.Tolerance = 1e-3,
+    as_json: flags.AsJson = False,
+    output: Annotated[Path | None, flags.picture("error against ε")] = None,
     export: Annotated[
         Path | None, flag("Write the recommended deployment as a JSON file.", metavar="FILE")
     ] = None,

@@ -7,15 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Categories,
-    Eps0,
-    NamedRandomizer,
-    Population,
-    Users,
-    with_flags_of,
-)
+from shuffle_accountant.cli import flags
 from shuffle_accountant.cli.output import computing, print_json
 from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
@@ -40,17 +32,17 @@ OfFilter = Annotated[bool, flag("The name is that of a `PrivacyFilter`.", "--fil
 
 
 @examples("create sqlite:///budget.db survey --eps0 2 --users 1e4 --epsilon 1 --delta 1e-6")
-@with_flags_of(NamedRandomizer)
+@flags.with_flags_of(flags.NamedRandomizer)
 def create(
-    named: NamedRandomizer,
+    named: flags.NamedRandomizer,
     url: Url,
     name: Name,
-    users: Users,
+    users: flags.Users,
     epsilon: Annotated[float, flag("Largest ε that may be spent, >= 0.")],
     delta: Annotated[float, flag("δ of the budget, in (0, 1).")],
-    eps0: Eps0 = None,
-    population: Population = None,
-    categories: Categories = None,
+    eps0: flags.Eps0 = None,
+    population: flags.Population = None,
+    categories: flags.Categories = None,
 ) -> None:
     """Make a ledger with a budget; one that is there already must be the same."""
     make = named.maker(categories=categories, interactive=False)
@@ -86,7 +78,7 @@ def step(
 
 
 @examples("show sqlite:///budget.db survey --json", "show sqlite:///budget.db search --filter")
-def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: AsJson = False) -> None:
+def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: flags.AsJson = False) -> None:
     """Print what a ledger or a filter has spent, and whether another step fits."""
     if of_filter:
         _show_filter(url, name, as_json=as_json)

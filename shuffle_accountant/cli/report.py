@@ -10,20 +10,7 @@ from typing import Annotated, Any
 
 import shuffle_accountant as sa
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Categories,
-    Delta,
-    Eps0,
-    FromFile,
-    NamedRandomizer,
-    Population,
-    Protocol,
-    Rounds,
-    Tolerance,
-    picture,
-    with_flags_of,
-)
+from shuffle_accountant.cli import flags
 from shuffle_accountant.cli.output import computing, print_json, rows_of, saved_figure
 from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.reports.comparison import asked_round
@@ -45,12 +32,12 @@ ROUND_OFF = 1e-12
     "epsilon --eps0 2 --users 1e4 --exposure 1e-7 --delta 1e-6",
     "epsilon --randomizer hadamard --categories 1000 --eps0 2 --users 1e5 --delta 1e-8 --json",
 )
-@with_flags_of(Protocol)
+@flags.with_flags_of(flags.Protocol)
 def epsilon(
-    protocol: Protocol,
-    delta: Delta,
+    protocol: flags.Protocol,
+    delta: flags.Delta,
     group: Group = 1,
-    as_json: AsJson = False,
+    as_json: flags.AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Print the ε of shuffled rounds at a given δ: a number to report, and both certified ends."""
@@ -58,12 +45,12 @@ def epsilon(
 
 
 @examples("delta --eps0 4 --users 1e4 --rounds 4 --epsilon 0.5")
-@with_flags_of(Protocol)
+@flags.with_flags_of(flags.Protocol)
 def delta(
-    protocol: Protocol,
+    protocol: flags.Protocol,
     epsilon: Annotated[float, flag("ε, >= 0.")],
     group: Group = 1,
-    as_json: AsJson = False,
+    as_json: flags.AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Print the δ of shuffled rounds at a given ε: a number to report, and both certified ends."""
@@ -73,7 +60,7 @@ def delta(
 def _answer(
     quantity: str,
     at: dict[str, float],
-    protocol: Protocol,
+    protocol: flags.Protocol,
     group: int,
     as_json: bool,
     verbose: bool,
@@ -114,24 +101,24 @@ def _answer(
     "compare --eps0 2 --users 1e4 --categories 10 --delta 1e-6 --json",
     "compare --eps0 1 --users 1e4 --rounds 16 --delta 1e-6 --output bounds.png",
 )
-@with_flags_of(NamedRandomizer)
+@flags.with_flags_of(flags.NamedRandomizer)
 def compare(
-    law: NamedRandomizer,
-    delta: Delta,
+    law: flags.NamedRandomizer,
+    delta: flags.Delta,
     users: Annotated[int | None, flag("Users of each round, >= 1.")] = None,
-    eps0: Eps0 = None,
-    rounds: Rounds = 1,
-    population: Population = None,
-    categories: Categories = None,
-    protocol: FromFile = None,
-    tolerance: Tolerance = 1e-3,
-    output: Annotated[Path | None, picture("the bounds against rounds")] = None,
-    as_json: AsJson = False,
+    eps0: flags.Eps0 = None,
+    rounds: flags.Rounds = 1,
+    population: flags.Population = None,
+    categories: flags.Categories = None,
+    protocol: flags.FromFile = None,
+    tolerance: flags.Tolerance = 1e-3,
+    output: Annotated[Path | None, flags.picture("the bounds against rounds")] = None,
+    as_json: flags.AsJson = False,
 ) -> None:
     """Put every published bound of ε beside the certified bracket."""
     crowd: dict[str, Any] = {"eps0": eps0, "users": users}
     crowd |= {"population": population, "categories": categories}
-    asked = Protocol(**asdict(law), **crowd, protocol=protocol)
+    asked = flags.Protocol(**asdict(law), **crowd, protocol=protocol)
     with computing("comparing") as warnings:
         if law.given() or protocol is not None:
             one = asked.composed()
@@ -152,12 +139,12 @@ def compare(
 
 
 @examples("report --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --categories 100")
-@with_flags_of(Protocol)
+@flags.with_flags_of(flags.Protocol)
 def report(
-    protocol: Protocol,
-    delta: Delta,
-    output: Annotated[Path | None, picture("the rows")] = None,
-    as_json: AsJson = False,
+    protocol: flags.Protocol,
+    delta: flags.Delta,
+    output: Annotated[Path | None, flags.picture("the rows")] = None,
+    as_json: flags.AsJson = False,
 ) -> None:
     """Print every measure of what a protocol leaks, each with what its adversary knows."""
     with computing("measuring") as warnings:
@@ -181,8 +168,8 @@ def report(
     "statement --eps0 4 --users 1e4 --rounds 4 --delta 1e-6",
     "statement --eps0 2 --categories 16 --users 2e5 --rounds 12 --delta 1e-9 --json",
 )
-@with_flags_of(Protocol)
-def statement(protocol: Protocol, delta: Delta, as_json: AsJson = False) -> None:
+@flags.with_flags_of(flags.Protocol)
+def statement(protocol: flags.Protocol, delta: flags.Delta, as_json: flags.AsJson = False) -> None:
     """Write a paragraph for a privacy notice, with all that its numbers depend on."""
     with computing("composing") as warnings:
         found = sa.statement(protocol.accountant(), delta=delta)

@@ -8,16 +8,10 @@ from functools import partial
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.reports.rows import accountant_of
+from shuffle_accountant.rounds import samplings as runs
 from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.batches import ShuffledBatches
 from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.rounds.samplings import (
-    CORRELATED,
-    SAMPLINGS,
-    correlated_run,
-    sampling_named,
-    training_run,
-)
 
 # By sampling: the batches that a record is in, and the meaning of the interval's ends.
 _MEANING = {
@@ -65,7 +59,7 @@ def compare_samplings(
     steps: int,
     epochs: int = 1,
     delta: float,
-    samplings: Sequence[str] = tuple(SAMPLINGS),
+    samplings: Sequence[str] = tuple(runs.SAMPLINGS),
     bands: int = 4,
     tolerance: float = 1e-3,
 ) -> list[SamplingRow]:
@@ -78,11 +72,15 @@ def compare_samplings(
     ("banded", with as many bands as stated, and "tree") are worked out where they are named: they
     take seconds.
     """
-    names = [sampling_named(name, correlated=True) for name in samplings]
+    names = [runs.sampling_named(name, correlated=True) for name in samplings]
     delta = validate.open_unit(delta=delta)
 
     def run(name: str) -> Protocol:
-        make = partial(correlated_run, bands=bands) if name in CORRELATED else training_run
+        make = (
+            partial(runs.correlated_run, bands=bands)
+            if name in runs.CORRELATED
+            else runs.training_run
+        )
         return make(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
 
     return [_row(name, run(name), delta, tolerance) for name in names]

@@ -13,14 +13,9 @@ from shuffle_accountant.bracket import __version__
 from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.reports.tables import rounded_up
+from shuffle_accountant.rounds import batches
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import (
-    CyclicPoisson,
-    FixedSizeSampled,
-    PoissonSampled,
-    ShuffledBatches,
-)
 from shuffle_accountant.rounds.matrix import MatrixMechanism
 from shuffle_accountant.rounds.memoised import MemoisedRounds
 from shuffle_accountant.rounds.protocol import Rounds
@@ -45,8 +40,8 @@ _HIDDEN = {
 # What is repeated, and what happens in each.
 _DONE: dict[type[Round], tuple[str, str]] = {
     RandomAllocation: ("epoch", "training deals each record to steps at random"),
-    ShuffledBatches: ("epoch", "training goes through batches of shuffled records"),
-    PoissonSampled: ("step", "each record takes part at random"),
+    batches.ShuffledBatches: ("epoch", "training goes through batches of shuffled records"),
+    batches.PoissonSampled: ("step", "each record takes part at random"),
     MemoisedRounds: (
         "survey",
         "each person sends {0.rounds:,} noisy copies of one permanent answer",
@@ -55,7 +50,7 @@ _DONE: dict[type[Round], tuple[str, str]] = {
         "round",
         "each person reports with a probability and rare values are dropped",
     ),
-    CyclicPoisson: (
+    batches.CyclicPoisson: (
         "run",
         "steps sample from {0.cycles:,} cycles through a fixed partition of the records",
     ),
@@ -63,7 +58,7 @@ _DONE: dict[type[Round], tuple[str, str]] = {
         "run",
         "{0.epochs:,} epochs over {0.bins:,} bins are released with correlated noise",
     ),
-    FixedSizeSampled: ("step", "a batch of one size is drawn at random"),
+    batches.FixedSizeSampled: ("step", "a batch of one size is drawn at random"),
 }
 
 

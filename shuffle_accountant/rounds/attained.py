@@ -18,14 +18,9 @@ from shuffle_accountant.numerics.rounding import Bound, over_root
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.dataset import dataset_losses
+from shuffle_accountant.rounds import batches
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import (
-    CyclicPoisson,
-    FixedSizeSampled,
-    PoissonSampled,
-    ShuffledBatches,
-)
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
@@ -67,15 +62,15 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
     delta = validate.open_unit(delta=delta)
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
-    if isinstance(round, ShuffledBatches):
+    if isinstance(round, batches.ShuffledBatches):
         return _batches(round, delta, rounds)
     if isinstance(round, SampleAndThreshold):
         return _threshold(round, delta, rounds)
-    if isinstance(round, FixedSizeSampled):
+    if isinstance(round, batches.FixedSizeSampled):
         return _of_pair(round.attained_pair(), delta, rounds, (1, 0, -1))
     if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):
         return _datasets(round, round.randomizer, delta, rounds)
-    sampled = RandomAllocation | PoissonSampled | CyclicPoisson
+    sampled = RandomAllocation | batches.PoissonSampled | batches.CyclicPoisson
     if isinstance(round, sampled) and isinstance(round.mechanism, Mechanism):
         needs = ""
         if isinstance(round, RandomAllocation) and round.selected > 1:
@@ -92,7 +87,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     )
 
 
-def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
+def _batches(round: batches.ShuffledBatches, delta: float, rounds: int) -> Attained:
     sigma = over_root(round.noise_multiplier, round.passes)
     known = by_side(lambda side: gaussian_mean_loss(noise_of(sigma, side), 1))
     own = _of_pair(Pair("attained", known), delta, rounds, (1, 0, -1))

@@ -21,15 +21,8 @@ from shuffle_accountant.randomizers.base import (
 )
 from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
+from shuffle_accountant.reductions import base as pairs
 from shuffle_accountant.reductions import leaks
-from shuffle_accountant.reductions.base import (
-    DensitiesAmongDecoys,
-    Reduction,
-    TargetAmongDecoys,
-    among_colluders,
-    fraction_of,
-    in_blocks,
-)
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.clones import VARIANTS
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
@@ -62,13 +55,13 @@ class ShuffleFamily:
     sampled: bool
 
     @lru_cache(maxsize=1 << 13)  # noqa: B019 - families are few
-    def pair(self, users: int, fraction: float, eps0: float) -> Reduction:
+    def pair(self, users: int, fraction: float, eps0: float) -> pairs.Reduction:
         """The pair of a round of this family, whether its population is a whole number or not."""
         randomizer = self.randomizer.at(eps0) if self.scaled else self.randomizer
         assert randomizer is not None
         inner = reduce(randomizer, users, users, self.reduction, None)
-        assert isinstance(inner, Reduction)
-        return fraction_of(inner, fraction) if self.sampled else inner
+        assert isinstance(inner, pairs.Reduction)
+        return pairs.fraction_of(inner, fraction) if self.sampled else inner
 
     def __hash__(self) -> int:
         """Hash by value, cached because every round asks for it."""
@@ -377,7 +370,7 @@ class ShuffleRound(Round):
         if self.messages_per_user > 1 or self.messages is not None:
             users = self.users if self.messages is None else self.messages // self.messages_per_user
             block = replace(self, users=users, messages_per_user=1, messages=None)
-            return in_blocks(block.reduced(), self.messages_per_user)
+            return pairs.in_blocks(block.reduced(), self.messages_per_user)
         randomizer, reduction, variant = self.randomizer, self.reduction, self.variant
         if isinstance(self.users, Binomial):
             # whether those the adversary knows take part is known to it
@@ -391,7 +384,7 @@ class ShuffleRound(Round):
         inner = reduce(randomizer, self._honest, self._honest, reduction, variant)
         if self.population is None:
             return inner
-        return among_colluders(inner, self.users, self.population, self.colluding)
+        return pairs.among_colluders(inner, self.users, self.population, self.colluding)
 
     def _with_leaks(self, leak: Shuffler) -> DominatingPair:
         """The pair of a round whose shuffler hides less."""
@@ -438,7 +431,7 @@ class ShuffleRound(Round):
         fraction = 1.0 if self.population is None else users / self.population
         return Member(family, users, fraction, self.randomizer.eps0 if family.scaled else 1.0)
 
-    def target_among_decoys(self) -> TargetAmongDecoys | DensitiesAmongDecoys:
+    def target_among_decoys(self) -> pairs.TargetAmongDecoys | pairs.DensitiesAmongDecoys:
         """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part.
 
         Laws for finite alphabets, densities for continuous ones. Of several pairs of inputs this is
@@ -450,7 +443,7 @@ class ShuffleRound(Round):
                 of decoys is random.
         """
         reduced = self.reduced()
-        if not isinstance(reduced, Reduction):
+        if not isinstance(reduced, pairs.Reduction):
             raise ValueError(
                 f"target_among_decoys needs one number of decoys, which {reduced.name} have not"
             )
