@@ -49,8 +49,7 @@ class WeakPrivacyWarning(UserWarning):
 def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) -> None:
     """Issue a warning that points at the line which called this package.
 
-    However many of the package's own functions lie between: it is the line whose author can do
-    something about the bracket.
+    Its author can do something about the bracket.
     """
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
@@ -75,9 +74,7 @@ def recorded_warnings() -> Iterator[list[str]]:
 def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
     """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
 
-    Args:
-        delta: the delta of the question; None if delta was the answer.
-        people: number of people whose data are protected; None if that is not known.
+    Delta is None if it was the answer, and the number of people protected if it is not known.
     """
     if delta is not None and people is not None and delta * people >= 1.0:
         warn_loose(

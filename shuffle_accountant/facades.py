@@ -35,11 +35,7 @@ _LONG = 40
 
 
 def explain_calls(module: str) -> None:
-    """Explain wrong calls of everything that a module's ``__all__`` names and that is there.
-
-    Args:
-        module: its ``__name__``; to be called at the end of the module.
-    """
+    """Explain wrong calls of what the ``__all__`` of a module names, at whose end this stands."""
     there = vars(sys.modules[module])
     for name in there["__all__"]:
         if name in there:

@@ -120,11 +120,7 @@ class Registry(Generic[T]):
         return entry
 
     def remove(self, name: str) -> T:
-        """Take an entry out, and hand it back.
-
-        Raises:
-            KeyError: no such name.
-        """
+        """Take an entry out, and hand it back; KeyError if there is none of the name."""
         return self._all().pop(name)
 
     def __iter__(self) -> Iterator[T]:
@@ -176,11 +172,7 @@ _loaded: list[EntryPoint] = []
 
 
 def load_installed() -> bool:
-    """Import the classes that installed packages name as entry points of `GROUP`, once.
-
-    Returns:
-        Whether there were any that had not been imported before.
-    """
+    """Import what installed packages name as entry points of `GROUP`, once; whether any was new."""
     new = [entry for entry in entry_points(group=GROUP) if entry not in _loaded]
     _loaded.extend(new)
     for entry in new:
@@ -215,11 +207,7 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
         self._classes[kind] = cls
 
     def remove(self, kind: str) -> type[K]:
-        """Take a class out, and hand it back.
-
-        Raises:
-            KeyError: no such kind.
-        """
+        """Take a class out, and hand it back; KeyError if there is none of the kind."""
         return self._classes.pop(kind)
 
     def __iter__(self) -> Iterator[str]:
@@ -236,9 +224,7 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
     def of(self, state: Any, name: str | None = None) -> type[K]:
         """The class whose kind a state names, also in the spellings of earlier versions.
 
-        Args:
-            state: a dictionary with a ``kind``.
-            name: name of the argument, for error messages.
+        Messages call the state by its name.
         """
         kind = state.get("kind") if isinstance(state, dict) else None
         if isinstance(kind, str):

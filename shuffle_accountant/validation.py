@@ -189,11 +189,7 @@ def items(**named: object) -> list[Any]:
 
 
 def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[str, Any]:
-    """A stored object with exactly these fields, of which ``kind`` says what it is.
-
-    Args:
-        wanted: names of the fields, ``kind`` among them.
-    """
+    """A stored object with exactly the wanted fields, of which ``kind`` says what it is."""
     name, value = _single(named)
     if isinstance(value, dict) and set(value) == set(wanted):
         found = value["kind"]

@@ -210,12 +210,9 @@ class AllocatedSteps:
     def chords(
         self, start: float, reach: float, end: float, effort: Effort
     ) -> tuple[list[int], list[arb], fmpq]:
-        """Places of a graded grid, the slopes of the excess between them, and their unit.
+        """Places of a graded grid from start to end, the excess there, and their unit.
 
-        Args:
-            start: of the places, about.
-            reach: what the first block of the grid has to resolve.
-            end: the last place is no less.
+        The first block of the grid resolves the reach.
         """
         unit = balls.scaled(1, math.frexp(reach / effort.cells)[1] - 1)
         width = float(arb(unit))
@@ -261,11 +258,9 @@ def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
 def _atoms(
     places: list[int], values: list[arb], unit: fmpq, first: arb, bits: int
 ) -> list[tuple[int, int]]:
-    """Places with their masses, the changes of slope, rounded up to integers over ``2**bits``.
+    """Places with masses, the changes of slope of the values' chords, rounded up over ``2**bits``.
 
-    Args:
-        values: of the function whose chords have the slopes.
-        first: the slope before the first place; after the last one it is 0.
+    The slope before the first place is given; after the last one it is 0.
     """
     points = zip(places, values, strict=True)
     chords = [(d - c) / ((b - a) * arb(unit)) for (a, c), (b, d) in pairwise(points)]

@@ -214,11 +214,7 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
 
 
 def check(value: Any, name: str, schema: Schema = DOCUMENT) -> None:
-    """Check a value that was read from JSON.
-
-    Args:
-        schema: what it has to be; by default a whole certificate.
-    """
+    """Check a value that was read from JSON, by default a whole certificate."""
     schema = _resolved(schema)
     if "oneOf" in schema:
         check(value, name, _alternative(value, name, schema["oneOf"]))

@@ -16,7 +16,7 @@ import typer
 
 import shuffle_accountant as sa
 from shuffle_accountant.cli import flags
-from shuffle_accountant.cli.output import computing, json_of, print_json, rows_of
+from shuffle_accountant.cli.output import computing, json_of, print_answer, rows_of
 from shuffle_accountant.cli.parsing import examples, flag, one_of
 from shuffle_accountant.reports.tables import columns, only_if
 from shuffle_accountant.rounds.samplings import SAMPLINGS
@@ -145,17 +145,16 @@ def calibrate(typed: Question, as_json: flags.AsJson = False) -> None:
     with computing("calibrating") as warnings:
         answer = _solve(wanted, question, typed)
     evidence, further = answer.evidence, answer.evidence.next_bracket
-    if as_json:
-        found = {"quantity": wanted, "value": answer, **json_of(evidence.bracket)}
-        found |= {
-            "next_value": evidence.next_value,
-            "next_lower": None if further is None else further.lower,
-            "next_upper": None if further is None else further.upper,
-            "proven": evidence.proven,
-            "capped": evidence.capped,
-        }
-        print_json(found | {"question": question, "warnings": warnings})
-        return
+    found = {"quantity": wanted, "value": answer, **json_of(evidence.bracket)}
+    found |= {
+        "next_value": evidence.next_value,
+        "next_lower": None if further is None else further.lower,
+        "next_upper": None if further is None else further.upper,
+        "proven": evidence.proven,
+        "capped": evidence.capped,
+        "question": question,
+        "warnings": warnings,
+    }
     extreme = f"the {_WANTED[wanted]} with"
     if evidence.capped:
         extreme = "the end of what is tried, and has"
@@ -163,7 +162,8 @@ def calibrate(typed: Question, as_json: flags.AsJson = False) -> None:
     if further is not None:
         rows.append((f"next {wanted}", repr(evidence.next_value)))
         rows += [(f"next {name}", end) for name, end in rows_of(further)[:2]]
-    print("\n".join([columns(rows), *only_if(evidence.bracket.conditions)]))
+    text = "\n".join([columns(rows), *only_if(evidence.bracket.conditions)])
+    print_answer(as_json, found, text)
 
 
 def _print_threshold(typed: Question, as_json: bool) -> None:
@@ -188,26 +188,22 @@ def _print_threshold(typed: Question, as_json: bool) -> None:
             adjacency=sa.Adjacency(typed.adjacency or sa.Adjacency.ADD_REMOVE.value),
         )
         bracket = sa.epsilon(found, delta=typed.delta, rounds=rounds)
-    if as_json:
-        print_json(
-            {
-                "probability": found.probability,
-                "threshold": found.threshold,
-                "adjacency": found.adjacency.value,
-                "rounds": rounds,
-                **json_of(bracket),
-                "target": {"epsilon": typed.target_epsilon, "delta": typed.delta},
-                "warnings": warnings,
-            }
-        )
-        return
+    answer = {
+        "probability": found.probability,
+        "threshold": found.threshold,
+        "adjacency": found.adjacency.value,
+        "rounds": rounds,
+        **json_of(bracket),
+        "target": {"epsilon": typed.target_epsilon, "delta": typed.delta},
+        "warnings": warnings,
+    }
     rows = [
         ("probability", f"{found.probability!r} of a report"),
         ("threshold", f"{found.threshold}: smaller counts are dropped"),
         *rows_of(bracket),
         ("adjacency", found.adjacency.value),
     ]
-    print("\n".join([columns(rows), *only_if(bracket.conditions)]))
+    print_answer(as_json, answer, "\n".join([columns(rows), *only_if(bracket.conditions)]))
 
 
 def _rates(text: str) -> tuple[float, float]:

@@ -10,7 +10,7 @@ import typer
 
 import shuffle_accountant as sa
 from shuffle_accountant.cli import flags
-from shuffle_accountant.cli.output import computing, print_json, saved_figure, writing
+from shuffle_accountant.cli.output import computing, print_answer, saved_figure, writing
 from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
 
@@ -25,12 +25,9 @@ def check(file: File, as_json: flags.AsJson = False) -> None:
         proven = found.certificate is not None
         bracket = found.check(proof=proven)
     target = {"epsilon": found.target_epsilon, "delta": found.delta}
-    if as_json:
-        claim = {"lower": bracket.lower, "upper": bracket.upper, "proven": proven}
-        program = found.program.to_dict() | {"eps0": found.program.eps0}
-        digest = {"digest": found.digest, "conditions": list(found.conditions)}
-        print_json({"target": target, **claim, "program": program, **digest})
-        return
+    answer = {"target": target, "lower": bracket.lower, "upper": bracket.upper, "proven": proven}
+    answer["program"] = found.program.to_dict() | {"eps0": found.program.eps0}
+    answer |= {"digest": found.digest, "conditions": list(found.conditions)}
     rows = [
         ("round", repr(found.round)),
         ("rounds", str(found.rounds)),
@@ -40,7 +37,7 @@ def check(file: File, as_json: flags.AsJson = False) -> None:
         ("devices", f"eps0 = {found.program.eps0!r}, rounded down to multiples of 2^-53"),
         ("digest", found.digest),
     ]
-    print(columns(rows))
+    print_answer(as_json, answer, columns(rows))
 
 
 @examples("vectors deployment.json --output vectors.json", "vectors deployment.json --count 10")
@@ -138,12 +135,8 @@ def design(
             found.plot(ax=ax)
     if export is not None:
         export.write_text(found.recommended.deployment().to_json(), encoding="utf-8")
-    if as_json:
-        print_json(found.to_dict() | {"warnings": warnings})
-    else:
-        print(found)
-        if output is not None:
-            print(f"wrote {output}")
+    text = f"{found}" if output is None else f"{found}\nwrote {output}"
+    print_answer(as_json, found.to_dict() | {"warnings": warnings}, text)
 
 
 def _limit(text: str | None) -> dict[str, float]:

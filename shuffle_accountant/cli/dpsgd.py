@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import format_ends
 from shuffle_accountant.cli.flags import AsJson, Delta, Tolerance, picture
-from shuffle_accountant.cli.output import computing, print_json, saved_figure
+from shuffle_accountant.cli.output import computing, print_answer, saved_figure
 from shuffle_accountant.cli.parsing import examples, flag, one_of
 from shuffle_accountant.reports import plot as pictures
 from shuffle_accountant.reports.samplings import SamplingRow, compare_samplings
@@ -75,12 +75,9 @@ def dpsgd(
         elif output is not None:
             warnings.append(f"nothing to draw: nothing is lost; {output} is not written")
         warnings += notes
-    if as_json:
-        found = {"rows": [asdict(row) for row in rows], "question": run | {"epochs": epochs}}
-        print_json(found | {"warnings": warnings})
-        return
+    found = {"rows": [asdict(row) for row in rows], "question": run | {"epochs": epochs}}
     header = ("sampling", "a record is in", f"epsilon at delta = {delta:g}", "which is")
-    print(columns([header, *map(_line, rows)]))
+    print_answer(as_json, found | {"warnings": warnings}, columns([header, *map(_line, rows)]))
 
 
 def _steps(

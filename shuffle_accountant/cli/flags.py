@@ -128,8 +128,7 @@ class NamedRandomizer:
     def maker(self, *, categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
         """Constructor of the randomizer, called with ``eps0=`` if it takes that.
 
-        Without a name it is randomized response if its number of values is given, else any
-        ε0-LDP randomizer.
+        Without a name it is randomized response of the categories, if given, else any ε0-LDP one.
         """
         parameters = self.given()
         name = parameters.pop("randomizer", None)

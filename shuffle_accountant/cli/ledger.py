@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from shuffle_accountant.cli import flags
-from shuffle_accountant.cli.output import computing, print_json
+from shuffle_accountant.cli.output import computing, print_answer
 from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
@@ -94,11 +94,9 @@ def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: flags.AsJso
             found |= {"lower": spent.lower, "upper": spent.upper}
         if epsilon is not None:
             found["another_fits"] = not ledger.would_exceed()
-    if as_json:
-        print_json(found | {"round": state["round"]})
-    else:
-        rows = [(label.replace("_", " "), str(value)) for label, value in found.items()]
-        print(columns([("round", repr(ledger.round)), *rows]))
+    rows = [(label.replace("_", " "), str(value)) for label, value in found.items()]
+    text = columns([("round", repr(ledger.round)), *rows])
+    print_answer(as_json, found | {"round": state["round"]}, text)
 
 
 @examples("verify sqlite:///budget.db survey --at-least RECEIPT")
@@ -129,10 +127,8 @@ def _show_filter(url: str, name: str, *, as_json: bool) -> None:
             "used": kept.spent,
             "receipt": str(kept.receipt),
         }
-    if as_json:
-        print_json(found)
-    else:
-        print(columns([(label, str(value)) for label, value in found.items()]))
+    text = columns([(label, str(value)) for label, value in found.items()])
+    print_answer(as_json, found, text)
 
 
 def _opened(open_one: Callable[..., Kept], url: str, name: str, **options: Any) -> Kept:

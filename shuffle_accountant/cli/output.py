@@ -46,6 +46,14 @@ def print_json(answer: dict[str, Any]) -> None:
     print(json.dumps(_finite(answer) | {"version": __version__}, allow_nan=False))
 
 
+def print_answer(as_json: bool, answer: dict[str, Any], text: object) -> None:
+    """Print the object, or the text."""
+    if as_json:
+        print_json(answer)
+    else:
+        print(text)
+
+
 def _finite(value: Any) -> Any:
     """The same value with the text "inf" for infinities, which JSON has no number for."""
     if isinstance(value, dict):

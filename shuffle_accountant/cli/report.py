@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import shuffle_accountant as sa
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.cli import flags
-from shuffle_accountant.cli.output import computing, print_json, rows_of, saved_figure
+from shuffle_accountant.cli.output import computing, print_answer, rows_of, saved_figure
 from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.reports.comparison import asked_round
 from shuffle_accountant.reports.tables import WIDTH, columns, only_if, rounded_up
@@ -72,13 +72,10 @@ def _answer(
     people = {"group": group} if group != 1 else {}
     with computing("composing") as warnings:
         bracket: Bracket = getattr(protocol.accountant(), quantity)(**at, **people)
-    if as_json:
-        answer = {"quantity": quantity, **bracket.to_dict()}
-        del answer["version"]  # which stands at the end
-        ledger = {"limited_by": bracket.ledger.limited_by, "method": bracket.ledger.method}
-        question = {"question": protocol.question() | at | people}
-        print_json(answer | ledger | question | {"warnings": warnings})
-        return
+    answer = {"quantity": quantity, **bracket.to_dict()}
+    del answer["version"]  # which stands at the end
+    answer |= {"limited_by": bracket.ledger.limited_by, "method": bracket.ledger.method}
+    answer |= {"question": protocol.question() | at | people, "warnings": warnings}
     ((name, value),) = at.items()
     letter = {"epsilon": "ε", "delta": "δ"}[quantity]
     rows = [
@@ -93,7 +90,8 @@ def _answer(
     first = f"{letter} ≤ {rounded_up(bracket.upper, 3)} (report this)"
     if math.isinf(bracket.upper):
         first = f"no finite {letter} holds (report this)"
-    print("\n".join([first, columns(rows), *only_if(bracket.conditions)]))
+    text = "\n".join([first, columns(rows), *only_if(bracket.conditions)])
+    print_answer(as_json, answer, text)
 
 
 @examples(
@@ -129,13 +127,10 @@ def compare(
             with saved_figure(output) as ax:
                 counts = sa.plot.doublings(rounds=rounds)
                 sa.plot.compare(one, delta=delta, rounds=counts, ax=ax)
-    if as_json:
-        question = crowd if protocol is None else asked.question()
-        question |= {"rounds": rounds, "tolerance": tolerance, "delta": delta}
-        answer = {"rows": [asdict(row) for row in found], "question": question | law.given()}
-        print_json(answer | {"warnings": warnings})
-    else:
-        print(found)
+    question = crowd if protocol is None else asked.question()
+    question |= {"rounds": rounds, "tolerance": tolerance, "delta": delta, **law.given()}
+    answer = {"rows": [asdict(row) for row in found], "question": question, "warnings": warnings}
+    print_answer(as_json, answer, found)
 
 
 @examples("report --eps0 4 --users 1e4 --rounds 4 --delta 1e-6 --categories 100")
@@ -155,13 +150,9 @@ def report(
     if output is not None:
         with saved_figure(output) as ax:
             sa.plot.report(found, ax=ax)
-    if as_json:
-        rows = [asdict(row) for row in found.rows]
-        question = protocol.question() | {"delta": delta}
-        answer = {"rows": rows, "conditions": found.conditions, "question": question}
-        print_json(answer | {"warnings": warnings})
-    else:
-        print(found)
+    answer = {"rows": found.records(), "conditions": found.conditions}
+    answer |= {"question": protocol.question() | {"delta": delta}, "warnings": warnings}
+    print_answer(as_json, answer, found)
 
 
 @examples(
@@ -173,8 +164,6 @@ def statement(protocol: flags.Protocol, delta: flags.Delta, as_json: flags.AsJso
     """Write a paragraph for a privacy notice, with all that its numbers depend on."""
     with computing("composing") as warnings:
         found = sa.statement(protocol.accountant(), delta=delta)
-    if as_json:
-        question = protocol.question() | {"delta": delta}
-        print_json(found.to_dict() | {"question": question, "warnings": warnings})
-    else:
-        print(textwrap.fill(str(found), WIDTH, break_on_hyphens=False, break_long_words=False))
+    answer = {**found.to_dict(), "question": protocol.question() | {"delta": delta}}
+    text = textwrap.fill(str(found), WIDTH, break_on_hyphens=False, break_long_words=False)
+    print_answer(as_json, answer | {"warnings": warnings}, text)

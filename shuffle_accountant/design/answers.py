@@ -133,13 +133,7 @@ class DesignRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Excluded:
-    """A candidate that does not meet the target, and why.
-
-    Attributes:
-        name: of the mechanism.
-        place: "shuffle", "local" or "central".
-        reason: one line.
-    """
+    """A candidate that does not meet the target, and why, in a line."""
 
     name: str
     place: str

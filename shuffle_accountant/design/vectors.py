@@ -179,11 +179,7 @@ def _estimates_means(kind: type[LocalRandomizer]) -> bool:
 
 
 def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candidate, ...]:
-    """All candidates of a design of means.
-
-    Args:
-        gaussian_messages: whether to look at these too.
-    """
+    """All candidates of a design of means, Gaussian messages only if they are wanted."""
     kinds: list[tuple[str, Callable[..., LocalRandomizer]]] = [
         ("PrivUnit", vectors.PrivUnit),
         ("Duchi et al., sphere", vectors.DuchiL2),

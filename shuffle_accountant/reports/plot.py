@@ -324,11 +324,7 @@ def samplings(
 
 
 def doublings(**named: int) -> list[int]:
-    """1, 2, 4, … up to a number, which is the last.
-
-    Args:
-        **named: the number under its name, >= 1.
-    """
+    """1, 2, 4, … up to a named number >= 1, which is the last."""
     ((name, last),) = named.items()
     last = validate.integer(minimum=1, **{name: last})
     return [*(2**i for i in range(last.bit_length()) if 2**i < last), last]

@@ -136,13 +136,9 @@ class Round(Stored, ABC):
         return None
 
     def in_blocks(self, group: int) -> Round | None:
-        """A round that bounds what this one reveals of a group of people, by a theorem of its own.
+        """A round whose answers about one person hold for a group of two or more, or None.
 
-        Args:
-            group: number of people whose data change at once, >= 2.
-
-        Returns:
-            A round whose answers about one person hold for the group; None if there is none.
+        It bounds what this round reveals of the group, by a theorem of its own.
         """
         return None
 
@@ -166,12 +162,7 @@ class Round(Stored, ABC):
         return 0.0
 
     def other_end(self, count: int, query: Query) -> float | None:
-        """An upper end for this many rounds and no others, by a theorem of its own; None if none.
-
-        Args:
-            count: number of rounds, >= 1.
-            query: the question.
-        """
+        """An upper end for ``count`` rounds and no others, by a theorem of its own, or None."""
         return None
 
     @property
@@ -449,14 +440,9 @@ def answered(
     memory_limit: int = MEMORY_LIMIT,
     group: int = 1,
 ) -> Bracket:
-    """Bracket of the answer about rounds; warns of all there is to be said of it.
+    """Bracket of the answer about distinct rounds of one adjacency; warns of what is to be said.
 
-    Args:
-        rounds: distinct rounds of one adjacency with their counts.
-        query: the question.
-        tolerance: relative width in epsilon to aim for, > 0.
-        memory_limit: bytes.
-        group: number of people whose data change at once, >= 1.
+    It aims for this relative width in epsilon, with this many bytes, about a group of people.
     """
     group = validate.integer(minimum=1, maximum=LARGEST_GROUP, group=group)
     found, cause = certified(rounds, query, tolerance, memory_limit, group)

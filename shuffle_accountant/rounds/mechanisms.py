@@ -57,9 +57,7 @@ class Mechanism(Stored, ABC):
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
 
-        Args:
-            passes: number of steps, >= 1.
-            side: side to which parameters are rounded; PESSIMISTIC to the one that reveals more.
+        Parameters are rounded to a side, PESSIMISTIC to the one that reveals more.
 
         Raises:
             ValueError: ratios beyond the range of double precision.

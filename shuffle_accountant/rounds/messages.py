@@ -168,11 +168,7 @@ class DummyMessages(Tallying, RoundOfParts):
         return off / (self.kept * users)
 
     def messages_per_user(self, *, users: int) -> float:
-        """Messages that reach the analyst, per user, on average.
-
-        Args:
-            users: number of users, >= 1.
-        """
+        """Messages that reach the analyst, per user, on average, of ``users`` >= 1."""
         users = validate.integer(minimum=1, users=users)
         return self.kept + self.categories * self.dummies.expectation / users
 

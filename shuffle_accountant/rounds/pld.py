@@ -209,10 +209,9 @@ def _table(name: str, state: Any) -> PldTable:
 
 
 def _tables(name: str, pld: Any, *, pessimistic: bool) -> tuple[PldTable, PldTable]:
-    """Both pmfs of a distribution. They are private there, so this is by name, and imports nothing.
+    """The tables for "remove" and for "add" of a distribution, one object if it is symmetric.
 
-    Returns:
-        The tables for "remove" and for "add", the same object if the distribution is symmetric.
+    They are private there, so this is by name, and imports nothing.
     """
     try:
         pmfs = [pld._pmf_remove] if pld._symmetric else [pld._pmf_remove, pld._pmf_add]

@@ -71,11 +71,7 @@ def round_from_dict(state: Any) -> Round:
 
 @dataclass(frozen=True)
 class CappedRound(RoundOfParts):
-    """A round that a user takes part in no more often than a protocol counts it.
-
-    Args:
-        round: one of the rounds.
-    """
+    """One of the rounds that a user takes part in no more often than a protocol counts it."""
 
     kind: ClassVar[str] = "capped"
     parts: ClassVar = {"round": round_from_dict}
@@ -351,10 +347,8 @@ def trade_off_of(
     """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
 
     Args:
-        protocol: the rounds.
         rates: in [0, 1], shape (m,).
         tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, > 0.
-        memory_limit: bytes.
 
     Returns:
         Lower and upper ends, each of shape (m,), and the reductions' names.

@@ -99,8 +99,7 @@ def training_run(
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: number of steps of an epoch, >= 1.
         epochs: number of epochs, >= 0.
-        records_per_user: most records that one user owns, as in the sampling's round; 1 for
-            "shuffle".
+        records_per_user: most records that one user owns; 1 for "shuffle".
     """
     make = SAMPLINGS[sampling_named(sampling)]
     steps = validate.integer(minimum=1, maximum=10**9, steps=steps)
