@@ -152,6 +152,15 @@ def closed_unit(**named: object) -> float:
     return _real(named, "a number in [0, 1]", lambda x: 0.0 <= x <= 1.0)
 
 
+def share(**named: object) -> float:
+    """A real number in (0, 1], the upper end included."""
+    name = next(iter(named))
+    value = closed_unit(**named)
+    if value == 0.0:
+        raise _out_of_range(name, value, "a number in (0, 1]")
+    return value
+
+
 def choice(options: Collection[str], /, **named: object) -> str:
     """One of a few words."""
     allowed = "one of " + ", ".join(repr(option) for option in options)

@@ -150,7 +150,7 @@ def report(
     if output is not None:
         with saved_figure(output) as ax:
             sa.plot.report(found, ax=ax)
-    answer = {"rows": found.records(), "conditions": found.conditions}
+    answer: dict[str, Any] = {"rows": found.records(), "conditions": found.conditions}
     answer |= {"question": protocol.question() | {"delta": delta}, "warnings": warnings}
     print_answer(as_json, answer, found)
 

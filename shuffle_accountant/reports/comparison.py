@@ -99,7 +99,11 @@ class Comparison(Tabular, Sequence[ComparisonRow]):
     def cells(self) -> list[tuple[str, ...]]:
         """Short texts of the table, the header first."""
         header = ("bound", "form", "sound", f"epsilon at delta = {self.delta:g}")
-        return [header, *map(_cells, self.rows)]
+        rows = []
+        for row in self.rows:
+            form = ", ".join(word for word in (row.form, *row.via) if word)
+            rows.append((row.name, form, "yes" if row.sound else "no", row.value()))
+        return [header, *rows]
 
 
 def compare(
@@ -191,8 +195,3 @@ def _certified(protocol: Protocol, delta: float, tolerance: float) -> Comparison
         sound=True,
         source="this package",
     )
-
-
-def _cells(row: ComparisonRow) -> tuple[str, ...]:
-    form = ", ".join(word for word in (row.form, *row.via) if word)
-    return row.name, form, "yes" if row.sound else "no", row.value()

@@ -9,15 +9,10 @@ from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Self, TypeVar
 
+from shuffle_accountant import bracket
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import (
-    Bracket,
-    ErrorLedger,
-    WeakPrivacyWarning,
-    warn_if_delta_is_large,
-    warn_loose,
-)
+from shuffle_accountant.bracket import Bracket, ErrorLedger, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member, gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, largest_loss, theorems
 from shuffle_accountant.engine.groups import group_loss
@@ -450,7 +445,10 @@ def answered(
         cause = next((one.wide for one, _ in rounds if one.wide is not None), cause)
     warn_if_loose(found, cause, min(tolerance, _LOOSEST))
     warn_if_below_floor(found, query, [(one.floor, count) for one, count in rounds])
-    warn_if_weak((one for one, _ in rounds), query)
+    people = [one.people for one, _ in rounds if one.people is not None]
+    bracket.warn_if_delta_is_large(query.delta, max(people, default=None))
+    for reason in dict.fromkeys(reason for one, _ in rounds for reason in one.weaknesses):
+        warn_loose(reason, WeakPrivacyWarning)
     exposed = math.fsum(one.exposed * (1 if one.drawn_once else count) for one, count in rounds)
     if query.delta is not None and exposed >= query.delta:
         warn_loose(
@@ -459,15 +457,6 @@ def answered(
             WeakPrivacyWarning,
         )
     return found
-
-
-def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
-    """Warn, at the caller's line, of every reason why answers about these rounds promise little."""
-    every = list(rounds)
-    people = [one.people for one in every if one.people is not None]
-    warn_if_delta_is_large(query.delta, max(people, default=None))
-    for reason in dict.fromkeys(reason for one in every for reason in one.weaknesses):
-        warn_loose(reason, WeakPrivacyWarning)
 
 
 def needed(theorem: str, *sentences: str) -> tuple[str, ...]:

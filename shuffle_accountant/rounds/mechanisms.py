@@ -20,12 +20,7 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.base import noise_of, share_of
-from shuffle_accountant.losses.steps.bounded_ratio import (
-    LARGEST_LOSS,
-    LaplaceRatio,
-    TwoValuedRatio,
-    check_range,
-)
+from shuffle_accountant.losses.steps import bounded_ratio as bounded
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
@@ -154,15 +149,17 @@ class LaplaceMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         value = validate.positive(scale=self.scale)
-        if value * LARGEST_LOSS < 1.0:
-            raise ValueError(f"scale must be at least {1.0 / LARGEST_LOSS:g}, got {value!r}")
+        if value * bounded.LARGEST_LOSS < 1.0:
+            raise ValueError(
+                f"scale must be at least {1.0 / bounded.LARGEST_LOSS:g}, got {value!r}"
+            )
         object.__setattr__(self, "scale", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution on ``e^(-1/scale)`` to ``e^(1/scale)``, or on products of such ratios."""
         eps0 = quotient(1, self.scale)
-        check_range(eps0.low, passes)
-        one = LaplaceRatio(share_of(eps0, side))
+        bounded.check_range(eps0.low, passes)
+        one = bounded.LaplaceRatio(share_of(eps0, side))
         return one if passes == 1 else ProductRatio(one, passes)
 
 
@@ -187,13 +184,13 @@ class PureMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         value = validate.positive(epsilon=self.epsilon)
-        if value > LARGEST_LOSS:
-            raise ValueError(f"epsilon must be at most {LARGEST_LOSS:g}, got {value!r}")
+        if value > bounded.LARGEST_LOSS:
+            raise ValueError(f"epsilon must be at most {bounded.LARGEST_LOSS:g}, got {value!r}")
         object.__setattr__(self, "epsilon", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
-        return TwoValuedRatio(self.epsilon, passes)
+        return bounded.TwoValuedRatio(self.epsilon, passes)
 
 
 Step = Mechanism | PldRound

@@ -214,7 +214,7 @@ class AugmentedShuffle(DummyMessages):
 
     def __post_init__(self) -> None:
         self._hold(
-            keep=_share(keep=self.keep),
+            keep=validate.share(keep=self.keep),
             dummies=_checked_dummies(self.dummies),
             categories=validate.integer(
                 minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
@@ -271,13 +271,11 @@ class NoiseMessages(DummyMessages):
                 "dummies must be a law that users can share (NegativeBinomial, Poisson or "
                 f"Binomial), got {type(law).__name__}"
             )
-        honest = _share(honest=self.honest)
-        self._hold(
-            categories=validate.integer(
-                minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
-            ),
-            honest=honest,
+        honest = validate.share(honest=self.honest)
+        categories = validate.integer(
+            minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
         )
+        self._hold(categories=categories, honest=honest)
 
     @property
     def hiding(self) -> CountLaw:
@@ -291,14 +289,6 @@ def _checked_dummies(dummies: CountLaw) -> CountLaw:
     if isinstance(law, Binomial) and law.probability == 1.0:
         raise ValueError(f"dummies must be of a number that is random, got {law!r}")
     return law
-
-
-def _share(**named: float) -> float:
-    """A number in (0, 1]."""
-    share = validate.closed_unit(**named)
-    if share == 0.0:
-        raise ValueError(f"{next(iter(named))} must be a number in (0, 1], got 0.0")
-    return share
 
 
 def _beyond(law: CountLaw, share: float) -> float:

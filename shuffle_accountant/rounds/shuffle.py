@@ -556,9 +556,7 @@ def attendance(
         return validate.integer(minimum=1, maximum=users, min_users=min_users)
     if participation is None:
         return users
-    share = validate.closed_unit(participation=participation)
-    if share == 0.0:
-        raise ValueError("participation must be a number in (0, 1], got 0.0")
+    share = validate.share(participation=participation)
     return users if share == 1.0 else Binomial(trials=users, probability=share)
 
 
