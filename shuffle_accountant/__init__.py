@@ -182,8 +182,8 @@ if TYPE_CHECKING:
     from shuffle_accountant.rounds.protocol import Protocol as Protocol
     from shuffle_accountant.rounds.protocol import conditions as conditions
     from shuffle_accountant.rounds.protocol import register as register
+    from shuffle_accountant.rounds.shuffle import Shuffler as Shuffler
     from shuffle_accountant.rounds.shuffle import ShuffleRound as ShuffleRound
-    from shuffle_accountant.rounds.shuffler import Shuffler as Shuffler
     from shuffle_accountant.rounds.thresholds import SampleAndThreshold as SampleAndThreshold
     from shuffle_accountant.sweeping import SweepRecord as SweepRecord
     from shuffle_accountant.sweeping import sweep as sweep
@@ -222,8 +222,7 @@ if not TYPE_CHECKING:
         "rounds.messages": "AugmentedShuffle NoiseMessages",
         "rounds.pld": "LossTable PldRound",
         "rounds.protocol": "Protocol conditions register",
-        "rounds.shuffle": "ShuffleRound",
-        "rounds.shuffler": "Shuffler",
+        "rounds.shuffle": "ShuffleRound Shuffler",
         "rounds.thresholds": "SampleAndThreshold",
         "sweeping": "SweepRecord sweep sweep_records",
         "tuning.best_run": "Fixed Geometric selection",

@@ -161,13 +161,9 @@ class Bracket(float):
     about neighbouring datasets are not added: a `Protocol` of both says what they cost together.
 
     Args:
-        lower: certified lower end, >= 0.
-        upper: certified upper end; inf where nothing finite is true. An upper end below the lower
-            one is an error in this package: the two are exchanged, with a `CrossedEndsError`.
-        ledger: error budget, the sources of the width.
-        reduction: name of the theorem that turned the protocol into the pair that was evaluated.
-        adjacency: what neighbouring datasets may differ in; None where the answer is not about
-            neighbouring datasets.
+        lower: >= 0.
+        upper: inf where nothing finite is true. An upper end below the lower one is an error in
+            this package: the two are exchanged, with a `CrossedEndsError`.
         conditions: returns the bracket's conditions; called only when they are asked for. None
             where the answer is not about rounds.
         regroup: returns the bracket for the keyword ``group``; see `group`.
@@ -225,7 +221,7 @@ class Bracket(float):
 
     @property
     def reduction(self) -> str:
-        """Name of the theorem behind the upper end."""
+        """Name of the theorem that turned the protocol into the pair that was evaluated."""
         return self._reduction
 
     @property

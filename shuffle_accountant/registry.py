@@ -143,6 +143,13 @@ class Registry(Generic[T]):
         return self._entries
 
 
+def as_json(value: Any) -> Any:
+    """A field as plain JSON types."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
 class Stored:
     """Base of frozen dataclasses that are written as their ``kind`` and their fields.
 
@@ -157,8 +164,8 @@ class Stored:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal object."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"kind": self.kind, **values}
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {"kind": self.kind, **{name: as_json(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, state: Any) -> Self:

@@ -81,7 +81,18 @@ def step(
 def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: flags.AsJson = False) -> None:
     """Print what a ledger or a filter has spent, and whether another step fits."""
     if of_filter:
-        _show_filter(url, name, as_json=as_json)
+        kept = _opened(PrivacyFilter.open, url, name)
+        with computing():
+            used: dict[str, Any] = {
+                "steps": len(kept),
+                "budget": kept.epsilon,
+                "delta": kept.delta,
+                "plan": kept.kind,
+                "used": kept.spent,
+                "receipt": str(kept.receipt),
+            }
+        text = columns([(label, str(value)) for label, value in used.items()])
+        print_answer(as_json, used, text)
         return
     ledger = _opened(ShuffleLedger.open, url, name)
     state = ledger.state_dict()
@@ -113,22 +124,6 @@ def verify(
     if of_filter:
         open_one = PrivacyFilter.open
     print(f"verified: {len(_opened(open_one, url, name, at_least=at_least))} steps")
-
-
-def _show_filter(url: str, name: str, *, as_json: bool) -> None:
-    """Print what a filter has used up of its budget."""
-    kept = _opened(PrivacyFilter.open, url, name)
-    with computing():
-        found: dict[str, Any] = {
-            "steps": len(kept),
-            "budget": kept.epsilon,
-            "delta": kept.delta,
-            "plan": kept.kind,
-            "used": kept.spent,
-            "receipt": str(kept.receipt),
-        }
-    text = columns([(label, str(value)) for label, value in found.items()])
-    print_answer(as_json, found, text)
 
 
 def _opened(open_one: Callable[..., Kept], url: str, name: str, **options: Any) -> Kept:

@@ -9,7 +9,7 @@ app = marimo.App(width="medium", app_title="shuffle-accountant explorer")
 
 with app.setup:
     import html
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
     import marimo as mo
@@ -29,10 +29,6 @@ with app.setup:
         return mo.ui.slider(
             steps=steps, value=value, label=label, debounce=True, show_value=True, full_width=True
         )
-
-    def dropdown(label: str, options: Iterable[str], value: str, *, wide: bool = False) -> Any:
-        """A list of which one is chosen."""
-        return mo.ui.dropdown(list(options), value=value, label=label, full_width=wide)
 
     def table(rows: Sequence[dict[str, str]]) -> Any:
         """Rows as a table."""
@@ -90,30 +86,67 @@ def _():
 
 @app.cell
 def _():
-    # an element of its own, as training has the same
+    users = slider("users", settings.USERS, SHOWN.users)
+    rounds = slider("rounds", settings.ROUNDS, SHOWN.rounds)
+    eps0 = slider("ε0 (nats)", settings.EPS0, SHOWN.eps0)
     delta = slider("δ", settings.DELTAS, SHOWN.delta)
-    choices = mo.ui.dictionary(
-        {
-            "randomizer": dropdown("randomizer", settings.RANDOMIZERS, SHOWN.randomizer),
-            "sending": dropdown("each user sends", settings.SENDING, SHOWN.sending, wide=True),
-            "shuffler": dropdown("the shuffler", settings.SHUFFLERS, SHOWN.shuffler, wide=True),
-            "users": slider("users", settings.USERS, SHOWN.users),
-            "arrivals": slider("share who send at least", settings.ARRIVALS, SHOWN.arrivals),
-            "colluding": slider("share who collude", settings.COLLUDING, SHOWN.colluding),
-            "rounds": slider("rounds", settings.ROUNDS, SHOWN.rounds),
-            "eps0": slider("ε0 (nats)", settings.EPS0, SHOWN.eps0),
-            "categories": slider("categories", settings.CATEGORIES, SHOWN.categories),
-            "target": slider("target ε", settings.TARGETS, SHOWN.target),
-        }
+    categories = slider("categories", settings.CATEGORIES, SHOWN.categories)
+    randomizer = mo.ui.dropdown(
+        list(settings.RANDOMIZERS), value=SHOWN.randomizer, label="randomizer"
     )
-    *_parts, _categories, _target = choices.values()
-    mo.vstack([*_parts, delta, _categories, _target])
-    return choices, delta
+    arrivals = slider("share who send at least", settings.ARRIVALS, SHOWN.arrivals)
+    colluding = slider("share who collude", settings.COLLUDING, SHOWN.colluding)
+    target = slider("target ε", settings.TARGETS, SHOWN.target)
+    sending = mo.ui.dropdown(
+        list(settings.SENDING), value=SHOWN.sending, label="each user sends", full_width=True
+    )
+    shuffler = mo.ui.dropdown(
+        list(settings.SHUFFLERS), value=SHOWN.shuffler, label="the shuffler", full_width=True
+    )
+    parts = [randomizer, sending, shuffler, users, arrivals, colluding, rounds, eps0, delta]
+    mo.vstack([*parts, categories, target])
+    return (
+        arrivals,
+        categories,
+        colluding,
+        delta,
+        eps0,
+        randomizer,
+        rounds,
+        sending,
+        shuffler,
+        target,
+        users,
+    )
 
 
 @app.cell
-def _(choices, delta):
-    chosen = settings.Deployment(**choices.value, delta=delta.value)
+def _(
+    arrivals,
+    categories,
+    colluding,
+    delta,
+    eps0,
+    randomizer,
+    rounds,
+    sending,
+    shuffler,
+    target,
+    users,
+):
+    chosen = settings.Deployment(
+        users=users.value,
+        rounds=rounds.value,
+        eps0=eps0.value,
+        delta=delta.value,
+        categories=categories.value,
+        randomizer=randomizer.value,
+        sending=sending.value,
+        shuffler=shuffler.value,
+        arrivals=arrivals.value,
+        colluding=colluding.value,
+        target=target.value,
+    )
     mo.stop(
         chosen.refused is not None,
         mo.Html(f'<p id="refused">No theorem covers this: {html.escape(str(chosen.refused))}</p>'),
@@ -174,38 +207,36 @@ def _(chosen):
 
 @app.cell
 def _():
-    sampled = mo.ui.dictionary(
-        {
-            "probability": slider("probability of a report", settings.SAMPLED, COUNTS.probability),
-            "threshold": slider("threshold", settings.THRESHOLDS, COUNTS.threshold),
-        }
-    )
+    sampled = slider("probability of a report", settings.SAMPLED, COUNTS.probability)
+    threshold = slider("threshold", settings.THRESHOLDS, COUNTS.threshold)
     mo.vstack(
         [
             mo.md(
                 "## Counts above a threshold\n\nOf values that are reported as they are, at the δ "
                 "and in the number of rounds chosen above."
             ),
-            *sampled.values(),
+            sampled,
+            threshold,
         ]
     )
-    return (sampled,)
+    return sampled, threshold
 
 
 @app.cell
-def _(chosen, sampled):
-    counts = settings.Thresholds(**sampled.value, rounds=chosen.rounds, delta=chosen.delta)
+def _(chosen, sampled, threshold):
+    counts = settings.Thresholds(
+        probability=sampled.value,
+        threshold=threshold.value,
+        rounds=chosen.rounds,
+        delta=chosen.delta,
+    )
     mo.vstack([mo.Html(told(answers.epsilon_of(counts), "threshold")), both_ways(counts)])
 
 
 @app.cell
 def _():
-    kept = mo.ui.dictionary(
-        {
-            "permanent": slider("ε0 of the answer that is kept", settings.EPS0, KEPT.permanent),
-            "instantaneous": slider("ε0 of a copy", settings.EPS0, KEPT.instantaneous),
-        }
-    )
+    permanent = slider("ε0 of the answer that is kept", settings.EPS0, KEPT.permanent)
+    instantaneous = slider("ε0 of a copy", settings.EPS0, KEPT.instantaneous)
     mo.vstack(
         [
             mo.md(
@@ -213,44 +244,52 @@ def _():
                 "sends a noisy copy of it in every round, with the users, rounds and δ chosen "
                 "above."
             ),
-            *kept.values(),
+            permanent,
+            instantaneous,
         ]
     )
-    return (kept,)
+    return instantaneous, permanent
 
 
 @app.cell
-def _(chosen, kept):
+def _(chosen, instantaneous, permanent):
     copies = settings.Memoised(
-        **kept.value, **chosen.numbers, rounds=chosen.rounds, delta=chosen.delta
+        permanent=permanent.value,
+        instantaneous=instantaneous.value,
+        **chosen.numbers,
+        rounds=chosen.rounds,
+        delta=chosen.delta,
     )
     mo.vstack([mo.Html(told(answers.epsilon_of(copies), "copies")), both_ways(copies)])
 
 
 @app.cell
 def _():
-    training = mo.ui.dictionary(
-        {
-            "noise_multiplier": slider(
-                "noise multiplier", settings.NOISE_MULTIPLIERS, RUN.noise_multiplier
-            ),
-            "steps": slider("steps of an epoch", settings.STEPS, RUN.steps),
-            "epochs": slider("epochs", settings.EPOCHS, RUN.epochs),
-            "bands": slider("bands of correlated noise (seconds)", settings.BANDS, RUN.bands),
-        }
-    )
+    noise_multiplier = slider("noise multiplier", settings.NOISE_MULTIPLIERS, RUN.noise_multiplier)
+    steps = slider("steps of an epoch", settings.STEPS, RUN.steps)
+    epochs = slider("epochs", settings.EPOCHS, RUN.epochs)
+    bands = slider("bands of correlated noise (seconds)", settings.BANDS, RUN.bands)
     mo.vstack(
         [
             mo.md("## DP-SGD, by the way its batches are made\n\nAt the δ chosen above."),
-            *training.values(),
+            noise_multiplier,
+            steps,
+            epochs,
+            bands,
         ]
     )
-    return (training,)
+    return bands, epochs, noise_multiplier, steps
 
 
 @app.cell
-def _(delta, training):
-    run = settings.Training(**training.value, delta=delta.value)
+def _(bands, delta, epochs, noise_multiplier, steps):
+    run = settings.Training(
+        noise_multiplier=noise_multiplier.value,
+        steps=steps.value,
+        epochs=epochs.value,
+        bands=bands.value,
+        delta=delta.value,
+    )
     mo.vstack([table(answers.sampling_rows(run)), both_ways(run)])
 
 

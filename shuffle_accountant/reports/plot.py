@@ -234,7 +234,12 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     )
     ax.set(xlabel="share of what could leak: from 0, nothing, to 1, everything")
     places = list(enumerate(reversed(rows.rows)))  # heights: the first row is on top
-    shares = {place: row.share for place, row in places if row.share and _leaks(row)}
+    # an upper end above the value without a leak by round-off alone is none
+    shares = {
+        place: row.share
+        for place, row in places
+        if row.share and row.upper and row.upper - row.nothing > _ROUND_OFF * row.nothing
+    }
     if shares:
         ax.set(xscale="log", xlim=(0.1 * min(shares.values()), 1.0))
         ax.barh(list(shares), list(shares.values()), color="#56b4e9", edgecolor="black")
@@ -254,11 +259,6 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _leaks(row: ReportRow) -> bool:
-    """Whether the upper end is above the measure's value without a leak by more than round-off."""
-    return row.upper is not None and row.upper - row.nothing > _ROUND_OFF * row.nothing
-
-
 def _number(row: ReportRow) -> str:
     """Label beside a bar: the ends with their unit, and the value if everything leaked."""
     if row.upper is None:
@@ -275,7 +275,7 @@ def samplings(
     steps: int,
     delta: float,
     epochs: Sequence[int] = (1, 2, 4, 8, 16),
-    samplings: Sequence[str] = tuple(SAMPLINGS),
+    samplings: Sequence[str] = SAMPLINGS,
     bands: int = 4,
     tolerance: float = 1e-3,
     ax: Axes | None = None,

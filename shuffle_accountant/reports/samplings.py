@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.rounds import samplings as runs
 from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.batches import ShuffledBatches
-from shuffle_accountant.rounds.protocol import Protocol
 
 # By sampling: the batches that a record is in, and the meaning of the interval's ends.
 _MEANING = {
@@ -59,7 +58,7 @@ def compare_samplings(
     steps: int,
     epochs: int = 1,
     delta: float,
-    samplings: Sequence[str] = tuple(runs.SAMPLINGS),
+    samplings: Sequence[str] = runs.SAMPLINGS,
     bands: int = 4,
     tolerance: float = 1e-3,
 ) -> list[SamplingRow]:
@@ -75,29 +74,27 @@ def compare_samplings(
     names = [runs.sampling_named(name, correlated=True) for name in samplings]
     delta = validate.open_unit(delta=delta)
 
-    def run(name: str) -> Protocol:
-        make = (
-            partial(runs.correlated_run, bands=bands)
-            if name in runs.CORRELATED
-            else runs.training_run
+    given: dict[str, Any] = {"noise_multiplier": noise_multiplier, "steps": steps, "epochs": epochs}
+    rows = []
+    for name in names:
+        if name in runs.CORRELATED:
+            run = runs.correlated_run(name, **given, bands=bands)
+        else:
+            run = runs.training_run(name, **given)
+        bracket = accountant_of(run, tolerance=tolerance).epsilon(delta=delta)
+        lower = bracket.lower
+        for one, count in run:
+            if isinstance(one, ShuffledBatches):
+                lower = min(attained_epsilon(one, delta=delta, rounds=count).lower, bracket.upper)
+        batches, meaning = _MEANING[name]
+        rows.append(
+            SamplingRow(
+                sampling=name,
+                batches=batches,
+                lower=lower,
+                upper=bracket.upper,
+                reduction=bracket.reduction,
+                meaning=meaning,
+            )
         )
-        return make(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
-
-    return [_row(name, run(name), delta, tolerance) for name in names]
-
-
-def _row(sampling: str, protocol: Protocol, delta: float, tolerance: float) -> SamplingRow:
-    bracket = accountant_of(protocol, tolerance=tolerance).epsilon(delta=delta)
-    lower = bracket.lower
-    for one, count in protocol:
-        if isinstance(one, ShuffledBatches):
-            lower = min(attained_epsilon(one, delta=delta, rounds=count).lower, bracket.upper)
-    batches, meaning = _MEANING[sampling]
-    return SamplingRow(
-        sampling=sampling,
-        batches=batches,
-        lower=lower,
-        upper=bracket.upper,
-        reduction=bracket.reduction,
-        meaning=meaning,
-    )
+    return rows

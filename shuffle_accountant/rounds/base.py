@@ -211,8 +211,7 @@ class RoundOfParts(Round):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         left_out = self.later if self.later and getattr(self, self.later[0]) == 1 else ()
-        state = super().to_dict()
-        return {name: as_json(state[name]) for name in state if name not in left_out}
+        return {name: one for name, one in super().to_dict().items() if name not in left_out}
 
     @classmethod
     def from_dict(cls, state: Any) -> Self:
@@ -223,13 +222,6 @@ class RoundOfParts(Round):
         held = dict(validate.fields(wanted, kind=cls.kind, round=state))
         held |= {name: read(held[name]) for name, read in cls.parts.items()}
         return cls(**{name: held[name] for name in wanted[1:]})
-
-
-def as_json(value: Any) -> Any:
-    """A field as plain JSON types."""
-    if isinstance(value, tuple):
-        return list(value)
-    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def adjacency_named(state: Any) -> Adjacency:

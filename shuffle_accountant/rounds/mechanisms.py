@@ -27,7 +27,6 @@ from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
 from shuffle_accountant.numerics.rounding import Bound, over_root, quotient
 from shuffle_accountant.registry import Kinds, Stored
-from shuffle_accountant.rounds.base import as_json
 from shuffle_accountant.rounds.pld import PldRound
 
 # Most runs of equal noise multipliers that a printed schedule names.
@@ -124,10 +123,6 @@ class GaussianMechanism(Mechanism):
             runs = [f"[{one!r}] * {len(list(same))}" for one, same in groupby(self.schedule)]
             value = " + ".join(runs if len(runs) <= _SHOWN else [*runs[:_SHOWN], "..."])
         return f"GaussianMechanism(noise_multiplier={value})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `from_dict` rebuilds an equal mechanism."""
-        return {"kind": self.kind, "noise_multiplier": as_json(self.noise_multiplier)}
 
 
 @dataclass(frozen=True, kw_only=True)
