@@ -310,14 +310,9 @@ def _rebuild(
 
 
 class Attained(float):
-    """Delta or epsilon that concrete neighbouring datasets attain: a lower bound on the real one.
+    """Delta or epsilon (nats) that concrete datasets attain: a lower bound on the real one.
 
     Its value as a float is the *lower* end, the safe one for a lower bound.
-
-    Args:
-        lower: certified lower end of the datasets' delta, or epsilon (nats).
-        upper: certified upper end of it.
-        dataset: ``(x0, x1, others)``: the target's two values, and the value of all other users.
     """
 
     __slots__ = ("_dataset", "_upper")

@@ -92,12 +92,7 @@ def sweep_records(
 ) -> Iterator[SweepRecord]:
     """The records of `sweep`, in the same order, each as soon as it and those before are there.
 
-    Stopping early stops the workers. There is no progress bar.
-
-    Args:
-        function: see `sweep`.
-        grid: see `sweep`.
-        jobs: see `sweep`.
+    Arguments are those of `sweep`. Stopping early stops the workers. There is no progress bar.
     """
     return _records(function, _points(grid), jobs)
 

@@ -22,11 +22,7 @@ MISSING = "certificates need python-flint: pip install '.[verify]' in a clone"
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
-        names={
-            "Certificate": "certificate",
-            "Verification": "verification",
-            "certify": "making",
-            "verify": "verification",
-        },
+        names={"Certificate": "certificate", "certify": "making"}
+        | dict.fromkeys(("Verification", "verify"), "verification"),
         missing=MISSING,
     )

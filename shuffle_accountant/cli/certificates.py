@@ -96,7 +96,11 @@ def check(
     content = _json("state", text)
     with computing("composing"):
         if isinstance(content, dict) and "witnesses" in content:
-            certified, known = _of_certificate(text, claim, delta)
+            held = sa.certificates.Certificate.from_json(text)
+            found = sa.certificates.verify(held)
+            certified = found.verified and held.epsilon <= claim and held.delta <= delta
+            known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
+            known = known if found.verified else found.reason
         else:
             kind: type[sa.FourierAccountant | sa.training.ShuffleLedger] = sa.FourierAccountant
             if isinstance(content, dict) and "steps" in content:
@@ -148,15 +152,6 @@ def audit(
     print_answer(as_json, answer, f"{found}\n{ruled_out}")
     if not found.consistent:
         raise typer.Exit(1)
-
-
-def _of_certificate(text: str, claim: float, delta: float) -> tuple[bool, str]:
-    held = sa.certificates.Certificate.from_json(text)
-    found = sa.certificates.verify(held)
-    if not found.verified:
-        return False, found.reason
-    known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
-    return held.epsilon <= claim and held.delta <= delta, known
 
 
 def _text(name: str, path: Path) -> str:

@@ -254,7 +254,12 @@ class Design(Tabular):
     def cells(self) -> list[tuple[str, ...]]:
         """Short texts of the table, the header first."""
         header = ("mechanism", "where", "eps0", "RMSE", "largest", "bits", "messages")
-        return [header, *map(_line, self.all_rows)]
+        rows = []
+        for one in self.all_rows:
+            errors = f"{one.rmse:.3g}", f"{one.largest_error:.3g}"
+            sent = f"{one.bits:.4g}", f"{one.messages:.4g}"
+            rows.append((one.name, one.place, one._eps0_shown, *errors, *sent))
+        return [header, *rows]
 
     def records(self) -> list[dict[str, Any]]:
         """Fields of each row, with both ends of epsilon and the mechanism as it is written."""
@@ -336,15 +341,3 @@ def _draw(
         label = f"{row.name}: to the largest error of all categories or coordinates (95 %)"
         color = style["color"]
         ax.fill_between(epsilons, errors, largest, color=color, alpha=0.15, label=label)
-
-
-def _line(row: DesignRow) -> tuple[str, ...]:
-    return (
-        row.name,
-        row.place,
-        row._eps0_shown,
-        f"{row.rmse:.3g}",
-        f"{row.largest_error:.3g}",
-        f"{row.bits:.4g}",
-        f"{row.messages:.4g}",
-    )

@@ -64,12 +64,10 @@ def compare_samplings(
 ) -> list[SamplingRow]:
     """Epsilon of one run of DP-SGD for each way of making its batches.
 
-    The true epsilon of each is certainly in its interval, under zero-out adjacency. For allocation
-    and Poisson sampling that is the bracket of the pair, which Gaussian steps attain. For shuffled
-    batches no exact value is known: the lower end is `attained_epsilon`, the upper end the bound by
-    null clones, and the interval is as wide as the gap between both. Runs with correlated noise
-    ("banded", with as many bands as stated, and "tree") are worked out where they are named: they
-    take seconds.
+    The true epsilon of each is certainly in its interval, under zero-out adjacency: for allocation
+    and Poisson sampling the bracket of the pair, which Gaussian steps attain; for shuffled batches
+    from `attained_epsilon` to the bound by null clones. Runs with correlated noise ("banded", with
+    as many bands as stated, and "tree") are worked out where they are named: they take seconds.
     """
     names = [runs.sampling_named(name, correlated=True) for name in samplings]
     delta = validate.open_unit(delta=delta)
