@@ -16,10 +16,9 @@ from flint import arb
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.certificates import balls
-from shuffle_accountant.certificates.certificate import Certificate
 from shuffle_accountant.certificates.composition import GridLaw, composed
 from shuffle_accountant.certificates.description import Part, parts_of
-from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, check
+from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, Certificate, check
 from shuffle_accountant.certificates.verification import ORDERS, Grid, each_order
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query

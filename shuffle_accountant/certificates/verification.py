@@ -22,10 +22,10 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.certificates import balls, description
 from shuffle_accountant.certificates import work as working
 from shuffle_accountant.certificates.balls import Effort, UndecidedError, exact
-from shuffle_accountant.certificates.certificate import Certificate, digest_of
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
 from shuffle_accountant.certificates.description import Part
 from shuffle_accountant.certificates.profiles import Profile
+from shuffle_accountant.certificates.schema import Certificate, digest_of
 from shuffle_accountant.certificates.work import EXP, Work, left, price, spend
 
 MAX_WORK = 5e9
