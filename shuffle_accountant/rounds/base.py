@@ -97,8 +97,7 @@ class Round(Stored, ABC):
 
     def _hold(self, **values: Any) -> None:
         """Set checked fields, of a frozen dataclass as well."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(values)
 
     @property
     @abstractmethod

@@ -93,17 +93,15 @@ class Shuffler:
             )
         if minimum_batch is not None:
             minimum_batch = validate.integer(minimum=1, maximum=2**53, minimum_batch=minimum_batch)
-        values = {
-            "exposure": exposure,
-            "weights": None if weights is None else _weights(weights),
-            "batches": None if batches is None else _sizes(batches),
-            "minimum_batch": minimum_batch,
-            "everyone": True if everyone is None else validate.flag(everyone=everyone),
-            "persistent": validate.flag(persistent=persistent),
-            "random_batches": validate.flag(random_batches=random_batches),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(
+            exposure=exposure,
+            weights=None if weights is None else _weights(weights),
+            batches=None if batches is None else _sizes(batches),
+            minimum_batch=minimum_batch,
+            everyone=True if everyone is None else validate.flag(everyone=everyone),
+            persistent=validate.flag(persistent=persistent),
+            random_batches=validate.flag(random_batches=random_batches),
+        )
 
     @property
     def condition(self) -> str:
