@@ -98,50 +98,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from shuffle_accountant.accountant import FourierAccountant, delta, epsilon
-from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import (
-    Attained,
-    Bracket,
-    CrossedEndsError,
-    ErrorLedger,
-    FloorWarning,
-    LooseBracketWarning,
-    PrivacyProfile,
-    TradeOffCurve,
-    WeakPrivacyWarning,
-)
 from shuffle_accountant.bracket import __version__ as __version__
-from shuffle_accountant.facades import explain_calls, lazy_attributes
-from shuffle_accountant.randomizers.channel import DiscreteRandomizer
-from shuffle_accountant.randomizers.count_laws import (
-    AsymmetricGeometric,
-    Binomial,
-    DiscreteGaussian,
-    NegativeBinomial,
-    Poisson,
-)
-from shuffle_accountant.randomizers.general import ApproximateRandomizer, GeneralRandomizer
-from shuffle_accountant.randomizers.noise import (
-    GaussianRandomizer,
-    GaussianVectors,
-    LaplaceRandomizer,
-)
-from shuffle_accountant.randomizers.oracles import (
-    RAPPOR,
-    HadamardResponse,
-    LocalHashing,
-    SubsetSelection,
-)
-from shuffle_accountant.randomizers.randomized_response import (
-    BinaryRandomizedResponse,
-    RandomizedResponse,
-)
-from shuffle_accountant.reductions.base import DensitiesAmongDecoys, TargetAmongDecoys
-from shuffle_accountant.rounds.pld import PldTable as LossTable
-from shuffle_accountant.rounds.protocol import Protocol, conditions, register
-from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.rounds.shuffler import Shuffler
+from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant import audit as audit
@@ -153,165 +111,125 @@ if TYPE_CHECKING:
     from shuffle_accountant import leakage as leakage
     from shuffle_accountant import order as order
     from shuffle_accountant import training as training
+    from shuffle_accountant.accountant import FourierAccountant as FourierAccountant
+    from shuffle_accountant.accountant import delta as delta
+    from shuffle_accountant.accountant import epsilon as epsilon
+    from shuffle_accountant.adjacency import Adjacency as Adjacency
+    from shuffle_accountant.bracket import Attained as Attained
+    from shuffle_accountant.bracket import Bracket as Bracket
+    from shuffle_accountant.bracket import CrossedEndsError as CrossedEndsError
+    from shuffle_accountant.bracket import ErrorLedger as ErrorLedger
+    from shuffle_accountant.bracket import FloorWarning as FloorWarning
+    from shuffle_accountant.bracket import LooseBracketWarning as LooseBracketWarning
+    from shuffle_accountant.bracket import PrivacyProfile as PrivacyProfile
+    from shuffle_accountant.bracket import TradeOffCurve as TradeOffCurve
+    from shuffle_accountant.bracket import WeakPrivacyWarning as WeakPrivacyWarning
+    from shuffle_accountant.calibration.calibrate import max_eps0 as max_eps0
+    from shuffle_accountant.calibration.calibrate import max_rounds as max_rounds
     from shuffle_accountant.calibration.calibrate import (
-        max_eps0,
-        max_rounds,
-        min_noise_multiplier,
-        min_users,
+        min_noise_multiplier as min_noise_multiplier,
     )
-    from shuffle_accountant.deployment.description import Deployment
+    from shuffle_accountant.calibration.calibrate import min_users as min_users
+    from shuffle_accountant.deployment.description import Deployment as Deployment
+    from shuffle_accountant.randomizers.channel import DiscreteRandomizer as DiscreteRandomizer
+    from shuffle_accountant.randomizers.count_laws import AsymmetricGeometric as AsymmetricGeometric
+    from shuffle_accountant.randomizers.count_laws import Binomial as Binomial
+    from shuffle_accountant.randomizers.count_laws import DiscreteGaussian as DiscreteGaussian
+    from shuffle_accountant.randomizers.count_laws import NegativeBinomial as NegativeBinomial
+    from shuffle_accountant.randomizers.count_laws import Poisson as Poisson
+    from shuffle_accountant.randomizers.general import (
+        ApproximateRandomizer as ApproximateRandomizer,
+    )
+    from shuffle_accountant.randomizers.general import GeneralRandomizer as GeneralRandomizer
+    from shuffle_accountant.randomizers.noise import GaussianRandomizer as GaussianRandomizer
+    from shuffle_accountant.randomizers.noise import GaussianVectors as GaussianVectors
+    from shuffle_accountant.randomizers.noise import LaplaceRandomizer as LaplaceRandomizer
+    from shuffle_accountant.randomizers.oracles import RAPPOR as RAPPOR
+    from shuffle_accountant.randomizers.oracles import HadamardResponse as HadamardResponse
+    from shuffle_accountant.randomizers.oracles import LocalHashing as LocalHashing
+    from shuffle_accountant.randomizers.oracles import SubsetSelection as SubsetSelection
+    from shuffle_accountant.randomizers.randomized_response import (
+        BinaryRandomizedResponse as BinaryRandomizedResponse,
+    )
+    from shuffle_accountant.randomizers.randomized_response import (
+        RandomizedResponse as RandomizedResponse,
+    )
+    from shuffle_accountant.reductions.base import DensitiesAmongDecoys as DensitiesAmongDecoys
+    from shuffle_accountant.reductions.base import TargetAmongDecoys as TargetAmongDecoys
     from shuffle_accountant.reports import plot as plot
-    from shuffle_accountant.reports.comparison import compare
-    from shuffle_accountant.reports.rows import Report, ReportRow, report
-    from shuffle_accountant.reports.statements import Statement, statement
-    from shuffle_accountant.rounds.allocation import RandomAllocation
-    from shuffle_accountant.rounds.attained import attained_epsilon
-    from shuffle_accountant.rounds.batches import (
-        CyclicPoisson,
-        FixedSizeSampled,
-        PoissonSampled,
-        ShuffledBatches,
-    )
-    from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
-    from shuffle_accountant.rounds.mechanisms import (
-        GaussianMechanism,
-        LaplaceMechanism,
-        PureMechanism,
-    )
-    from shuffle_accountant.rounds.memoised import MemoisedRounds
-    from shuffle_accountant.rounds.messages import AugmentedShuffle, NoiseMessages
-    from shuffle_accountant.rounds.pld import PldRound
-    from shuffle_accountant.rounds.thresholds import SampleAndThreshold
-    from shuffle_accountant.sweeping import SweepRecord, sweep, sweep_records
-    from shuffle_accountant.tuning.best_run import Fixed, Geometric, selection
+    from shuffle_accountant.reports.comparison import compare as compare
+    from shuffle_accountant.reports.rows import Report as Report
+    from shuffle_accountant.reports.rows import ReportRow as ReportRow
+    from shuffle_accountant.reports.rows import report as report
+    from shuffle_accountant.reports.statements import Statement as Statement
+    from shuffle_accountant.reports.statements import statement as statement
+    from shuffle_accountant.rounds.allocation import RandomAllocation as RandomAllocation
+    from shuffle_accountant.rounds.attained import attained_epsilon as attained_epsilon
+    from shuffle_accountant.rounds.batches import CyclicPoisson as CyclicPoisson
+    from shuffle_accountant.rounds.batches import FixedSizeSampled as FixedSizeSampled
+    from shuffle_accountant.rounds.batches import PoissonSampled as PoissonSampled
+    from shuffle_accountant.rounds.batches import ShuffledBatches as ShuffledBatches
+    from shuffle_accountant.rounds.matrix import MatrixMechanism as MatrixMechanism
+    from shuffle_accountant.rounds.matrix import sqrt_coefficients as sqrt_coefficients
+    from shuffle_accountant.rounds.mechanisms import GaussianMechanism as GaussianMechanism
+    from shuffle_accountant.rounds.mechanisms import LaplaceMechanism as LaplaceMechanism
+    from shuffle_accountant.rounds.mechanisms import PureMechanism as PureMechanism
+    from shuffle_accountant.rounds.memoised import MemoisedRounds as MemoisedRounds
+    from shuffle_accountant.rounds.messages import AugmentedShuffle as AugmentedShuffle
+    from shuffle_accountant.rounds.messages import NoiseMessages as NoiseMessages
+    from shuffle_accountant.rounds.pld import LossTable as LossTable
+    from shuffle_accountant.rounds.pld import PldRound as PldRound
+    from shuffle_accountant.rounds.protocol import Protocol as Protocol
+    from shuffle_accountant.rounds.protocol import conditions as conditions
+    from shuffle_accountant.rounds.protocol import register as register
+    from shuffle_accountant.rounds.shuffle import Shuffler as Shuffler
+    from shuffle_accountant.rounds.shuffle import ShuffleRound as ShuffleRound
+    from shuffle_accountant.rounds.thresholds import SampleAndThreshold as SampleAndThreshold
+    from shuffle_accountant.sweeping import SweepRecord as SweepRecord
+    from shuffle_accountant.sweeping import sweep as sweep
+    from shuffle_accountant.sweeping import sweep_records as sweep_records
+    from shuffle_accountant.tuning.best_run import Fixed as Fixed
+    from shuffle_accountant.tuning.best_run import Geometric as Geometric
+    from shuffle_accountant.tuning.best_run import selection as selection
 
-__all__ = [
-    "RAPPOR",
-    "Adjacency",
-    "ApproximateRandomizer",
-    "AsymmetricGeometric",
-    "Attained",
-    "AugmentedShuffle",
-    "BinaryRandomizedResponse",
-    "Binomial",
-    "Bracket",
-    "CrossedEndsError",
-    "CyclicPoisson",
-    "DensitiesAmongDecoys",
-    "Deployment",
-    "DiscreteGaussian",
-    "DiscreteRandomizer",
-    "ErrorLedger",
-    "Fixed",
-    "FixedSizeSampled",
-    "FloorWarning",
-    "FourierAccountant",
-    "GaussianMechanism",
-    "GaussianRandomizer",
-    "GaussianVectors",
-    "GeneralRandomizer",
-    "Geometric",
-    "HadamardResponse",
-    "LaplaceMechanism",
-    "LaplaceRandomizer",
-    "LocalHashing",
-    "LooseBracketWarning",
-    "LossTable",
-    "MatrixMechanism",
-    "MemoisedRounds",
-    "NegativeBinomial",
-    "NoiseMessages",
-    "PldRound",
-    "Poisson",
-    "PoissonSampled",
-    "PrivacyProfile",
-    "Protocol",
-    "PureMechanism",
-    "RandomAllocation",
-    "RandomizedResponse",
-    "Report",
-    "ReportRow",
-    "SampleAndThreshold",
-    "ShuffleRound",
-    "ShuffledBatches",
-    "Shuffler",
-    "Statement",
-    "SubsetSelection",
-    "SweepRecord",
-    "TargetAmongDecoys",
-    "TradeOffCurve",
-    "WeakPrivacyWarning",
-    "attained_epsilon",
-    "audit",
-    "baselines",
-    "certificates",
-    "compare",
-    "conditions",
-    "delta",
-    "deployment",
-    "design",
-    "epsilon",
-    "interop",
-    "leakage",
-    "max_eps0",
-    "max_rounds",
-    "min_noise_multiplier",
-    "min_users",
-    "order",
-    "plot",
-    "register",
-    "report",
-    "selection",
-    "sqrt_coefficients",
-    "statement",
-    "sweep",
-    "sweep_records",
-    "training",
-]
-
-# Modules that are not needed for accounting are imported on first use.
 if not TYPE_CHECKING:
+    _MODULES = "audit baselines certificates deployment design interop leakage order training"
+    # everything is imported on first use, as the first answer of a process needs little of it
+    _NAMES = {
+        "accountant": "FourierAccountant delta epsilon",
+        "adjacency": "Adjacency",
+        "bracket": "Attained Bracket CrossedEndsError ErrorLedger FloorWarning "
+        "LooseBracketWarning PrivacyProfile TradeOffCurve WeakPrivacyWarning",
+        "calibration.calibrate": "max_eps0 max_rounds min_noise_multiplier min_users",
+        "deployment.description": "Deployment",
+        "randomizers.channel": "DiscreteRandomizer",
+        "randomizers.count_laws": "AsymmetricGeometric Binomial DiscreteGaussian "
+        "NegativeBinomial Poisson",
+        "randomizers.general": "ApproximateRandomizer GeneralRandomizer",
+        "randomizers.noise": "GaussianRandomizer GaussianVectors LaplaceRandomizer",
+        "randomizers.oracles": "HadamardResponse LocalHashing RAPPOR SubsetSelection",
+        "randomizers.randomized_response": "BinaryRandomizedResponse RandomizedResponse",
+        "reductions.base": "DensitiesAmongDecoys TargetAmongDecoys",
+        "reports.comparison": "compare",
+        "reports.rows": "Report ReportRow report",
+        "reports.statements": "Statement statement",
+        "rounds.allocation": "RandomAllocation",
+        "rounds.attained": "attained_epsilon",
+        "rounds.batches": "CyclicPoisson FixedSizeSampled PoissonSampled ShuffledBatches",
+        "rounds.matrix": "MatrixMechanism sqrt_coefficients",
+        "rounds.mechanisms": "GaussianMechanism LaplaceMechanism PureMechanism",
+        "rounds.memoised": "MemoisedRounds",
+        "rounds.messages": "AugmentedShuffle NoiseMessages",
+        "rounds.pld": "LossTable PldRound",
+        "rounds.protocol": "Protocol conditions register",
+        "rounds.shuffle": "ShuffleRound Shuffler",
+        "rounds.thresholds": "SampleAndThreshold",
+        "sweeping": "SweepRecord sweep sweep_records",
+        "tuning.best_run": "Fixed Geometric selection",
+    }
     __getattr__, __dir__ = lazy_attributes(
         __name__,
-        modules={
-            **{one: one for one in ("audit", "baselines", "certificates", "deployment", "design")},
-            **{one: one for one in ("interop", "leakage", "order", "training")},
-            "plot": "reports.plot",
-        },
-        # what the first answer of a process does not need
-        names={
-            name: module
-            for module, names in {
-                "calibration.calibrate": (
-                    "max_eps0",
-                    "max_rounds",
-                    "min_noise_multiplier",
-                    "min_users",
-                ),
-                "deployment.description": ("Deployment",),
-                "reports.comparison": ("compare",),
-                "reports.rows": ("Report", "ReportRow", "report"),
-                "reports.statements": ("Statement", "statement"),
-                "rounds.messages": ("AugmentedShuffle", "NoiseMessages"),
-                "rounds.allocation": ("RandomAllocation",),
-                "rounds.attained": ("attained_epsilon",),
-                "rounds.batches": (
-                    "CyclicPoisson",
-                    "FixedSizeSampled",
-                    "PoissonSampled",
-                    "ShuffledBatches",
-                ),
-                "rounds.matrix": ("MatrixMechanism", "sqrt_coefficients"),
-                "rounds.mechanisms": ("GaussianMechanism", "LaplaceMechanism", "PureMechanism"),
-                "rounds.memoised": ("MemoisedRounds",),
-                "rounds.pld": ("PldRound",),
-                "rounds.thresholds": ("SampleAndThreshold",),
-                "sweeping": ("SweepRecord", "sweep", "sweep_records"),
-                "tuning.best_run": ("Fixed", "Geometric", "selection"),
-            }.items()
-            for name in names
-        },
-        public=__all__,
+        modules={one: one for one in _MODULES.split()} | {"plot": "reports.plot"},
+        names={name: module for module, names in _NAMES.items() for name in names.split()},
+        public=True,
     )
-    explain_calls(__name__)
-    del __all__  # lazy: pydoc would print every class that it names, thousands of lines

@@ -16,14 +16,9 @@ from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.progress import counted
 from shuffle_accountant.registry import sealed, unsealed
+from shuffle_accountant.rounds import protocol as protocols
 from shuffle_accountant.rounds.base import Round, answered
-from shuffle_accountant.rounds.protocol import (
-    MAX_ROUNDS,
-    Protocol,
-    Rounds,
-    as_protocol,
-    trade_off_of,
-)
+from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds
 
 __all__ = ["FourierAccountant", "delta", "epsilon"]
 
@@ -91,7 +86,7 @@ class FourierAccountant:
         Raises:
             ValueError: rounds of different adjacency; nothing is recorded.
         """
-        further = as_protocol(round, name="round")
+        further = protocols.as_protocol(round, name="round")
         most = (MAX_ROUNDS - len(self)) // max(len(further), 1)
         count = validate.integer(minimum=0, maximum=most, count=count)
         kinds = (self.adjacency, further.adjacency)
@@ -105,7 +100,6 @@ class FourierAccountant:
         """Bracket of the epsilon (nats) of everything composed so far, at delta in (0, 1).
 
         Args:
-            delta: in (0, 1).
             group: number of people whose data change at once, >= 1.
         """
         return self._answer(Query(delta=validate.open_unit(delta=delta)), group)
@@ -114,7 +108,6 @@ class FourierAccountant:
         """Bracket of the delta of everything composed so far, at a finite epsilon >= 0 (nats).
 
         Args:
-            epsilon: nats, finite, >= 0.
             group: number of people whose data change at once, >= 1.
         """
         return self._answer(Query(epsilon=validate.finite_nonnegative(epsilon=epsilon)), group)
@@ -165,7 +158,7 @@ class FourierAccountant:
         if rates.ndim != 1:
             raise ValueError(f"false_positive_rates must have shape (m,), got shape {rates.shape}")
         checked = [validate.closed_unit(false_positive_rates=x) for x in rates.tolist()]
-        lower, upper, _ = trade_off_of(
+        lower, upper, _ = protocols.trade_off_of(
             self.protocol, np.array(checked, dtype=np.float64), self.tolerance, self.memory_limit
         )
         return TradeOffCurve(np.array(checked), lower, upper)

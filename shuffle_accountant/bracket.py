@@ -49,8 +49,7 @@ class WeakPrivacyWarning(UserWarning):
 def warn_loose(message: str, category: type[UserWarning] = LooseBracketWarning) -> None:
     """Issue a warning that points at the line which called this package.
 
-    However many of the package's own functions lie between: it is the line whose author can do
-    something about the bracket.
+    Its author can do something about the bracket.
     """
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OURS):
@@ -75,9 +74,7 @@ def recorded_warnings() -> Iterator[list[str]]:
 def warn_if_delta_is_large(delta: float | None, people: int | None) -> None:
     """Warn, at the caller's line, that a delta is too large for a meaningful guarantee.
 
-    Args:
-        delta: the delta of the question; None if delta was the answer.
-        people: number of people whose data are protected; None if that is not known.
+    Delta is None if it was the answer, and the number of people protected if it is not known.
     """
     if delta is not None and people is not None and delta * people >= 1.0:
         warn_loose(
@@ -164,13 +161,9 @@ class Bracket(float):
     about neighbouring datasets are not added: a `Protocol` of both says what they cost together.
 
     Args:
-        lower: certified lower end, >= 0.
-        upper: certified upper end; inf where nothing finite is true. An upper end below the lower
-            one is an error in this package: the two are exchanged, with a `CrossedEndsError`.
-        ledger: error budget, the sources of the width.
-        reduction: name of the theorem that turned the protocol into the pair that was evaluated.
-        adjacency: what neighbouring datasets may differ in; None where the answer is not about
-            neighbouring datasets.
+        lower: >= 0.
+        upper: inf where nothing finite is true. An upper end below the lower one is an error in
+            this package: the two are exchanged, with a `CrossedEndsError`.
         conditions: returns the bracket's conditions; called only when they are asked for. None
             where the answer is not about rounds.
         regroup: returns the bracket for the keyword ``group``; see `group`.
@@ -228,7 +221,7 @@ class Bracket(float):
 
     @property
     def reduction(self) -> str:
-        """Name of the theorem behind the upper end."""
+        """Name of the theorem that turned the protocol into the pair that was evaluated."""
         return self._reduction
 
     @property
@@ -317,14 +310,9 @@ def _rebuild(
 
 
 class Attained(float):
-    """Delta or epsilon that concrete neighbouring datasets attain: a lower bound on the real one.
+    """Delta or epsilon (nats) that concrete datasets attain: a lower bound on the real one.
 
     Its value as a float is the *lower* end, the safe one for a lower bound.
-
-    Args:
-        lower: certified lower end of the datasets' delta, or epsilon (nats).
-        upper: certified upper end of it.
-        dataset: ``(x0, x1, others)``: the target's two values, and the value of all other users.
     """
 
     __slots__ = ("_dataset", "_upper")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import wraps
 from types import FunctionType, MethodType, ModuleType
@@ -35,11 +35,7 @@ _LONG = 40
 
 
 def explain_calls(module: str) -> None:
-    """Explain wrong calls of everything that a module's ``__all__`` names and that is there.
-
-    Args:
-        module: its ``__name__``; to be called at the end of the module.
-    """
+    """Explain wrong calls of what the ``__all__`` of a module names, at whose end this stands."""
     there = vars(sys.modules[module])
     for name in there["__all__"]:
         if name in there:
@@ -209,7 +205,7 @@ def lazy_attributes(
     modules: Mapping[str, str] | None = None,
     names: Mapping[str, str] | None = None,
     missing: str | None = None,
-    public: Sequence[str] | None = None,
+    public: bool = False,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and ``__dir__`` of a package, which lists what is public alone.
 
@@ -220,15 +216,14 @@ def lazy_attributes(
         modules: for each attribute that is a module, the module, relative to the package.
         names: for each other attribute, the module that defines it, relative to the package.
         missing: what to say if a module needs a library that is not installed.
-        public: the ``__all__`` of a package that has none of its own, for all but pydoc. `help` of
-            such a package is its docstring, which is to name what is public, and not the whole of
-            every class.
+        public: whether these attributes are the ``__all__`` of the package, for all but pydoc:
+            its help is the docstring, which is to name them, and not the whole of every class.
     """
     homes = {**(modules or {}), **(names or {})}
 
     def __getattr__(name: str) -> Any:  # noqa: N807
-        if name == "__all__" and public is not None and not _asked_by_pydoc():
-            return list(public)
+        if name == "__all__" and public and not _asked_by_pydoc():
+            return sorted(homes)
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:

@@ -120,11 +120,7 @@ class Registry(Generic[T]):
         return entry
 
     def remove(self, name: str) -> T:
-        """Take an entry out, and hand it back.
-
-        Raises:
-            KeyError: no such name.
-        """
+        """Take an entry out, and hand it back; KeyError if there is none of the name."""
         return self._all().pop(name)
 
     def __iter__(self) -> Iterator[T]:
@@ -147,6 +143,13 @@ class Registry(Generic[T]):
         return self._entries
 
 
+def as_json(value: Any) -> Any:
+    """A field as plain JSON types."""
+    if isinstance(value, tuple):
+        return list(value)
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
 class Stored:
     """Base of frozen dataclasses that are written as their ``kind`` and their fields.
 
@@ -161,8 +164,8 @@ class Stored:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal object."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        return {"kind": self.kind, **values}
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        return {"kind": self.kind, **{name: as_json(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, state: Any) -> Self:
@@ -176,11 +179,7 @@ _loaded: list[EntryPoint] = []
 
 
 def load_installed() -> bool:
-    """Import the classes that installed packages name as entry points of `GROUP`, once.
-
-    Returns:
-        Whether there were any that had not been imported before.
-    """
+    """Import what installed packages name as entry points of `GROUP`, once; whether any was new."""
     new = [entry for entry in entry_points(group=GROUP) if entry not in _loaded]
     _loaded.extend(new)
     for entry in new:
@@ -215,11 +214,7 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
         self._classes[kind] = cls
 
     def remove(self, kind: str) -> type[K]:
-        """Take a class out, and hand it back.
-
-        Raises:
-            KeyError: no such kind.
-        """
+        """Take a class out, and hand it back; KeyError if there is none of the kind."""
         return self._classes.pop(kind)
 
     def __iter__(self) -> Iterator[str]:
@@ -236,9 +231,7 @@ class Kinds(Mapping[str, type[K]], Generic[K]):
     def of(self, state: Any, name: str | None = None) -> type[K]:
         """The class whose kind a state names, also in the spellings of earlier versions.
 
-        Args:
-            state: a dictionary with a ``kind``.
-            name: name of the argument, for error messages.
+        Messages call the state by its name.
         """
         kind = state.get("kind") if isinstance(state, dict) else None
         if isinstance(kind, str):

@@ -43,7 +43,7 @@ class SweepRecord:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types: a bracket as its ends and its reduction, infinity as "inf"."""
-        return {name: _plain(getattr(self, name)) for name in ("parameters", "answer", "error")}
+        return {name: plain(getattr(self, name)) for name in ("parameters", "answer", "error")}
 
 
 def sweep(
@@ -92,12 +92,7 @@ def sweep_records(
 ) -> Iterator[SweepRecord]:
     """The records of `sweep`, in the same order, each as soon as it and those before are there.
 
-    Stopping early stops the workers. There is no progress bar.
-
-    Args:
-        function: see `sweep`.
-        grid: see `sweep`.
-        jobs: see `sweep`.
+    Arguments are those of `sweep`. Stopping early stops the workers. There is no progress bar.
     """
     return _records(function, _points(grid), jobs)
 
@@ -146,12 +141,12 @@ def _record(function: Callable[..., Any], point: dict[str, Any]) -> SweepRecord:
         return SweepRecord(parameters=point, error=" ".join(str(error).split()))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """The value in JSON types; what has none is described in words."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Bracket):
-        return _plain({name: getattr(value, name) for name in ("lower", "upper", "reduction")})
+        return plain({name: getattr(value, name) for name in ("lower", "upper", "reduction")})
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if value is None or isinstance(value, bool | str):
@@ -159,7 +154,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(entry) for entry in value]
-    return _plain(value.to_dict()) if hasattr(value, "to_dict") else repr(value)
+        return [plain(entry) for entry in value]
+    return plain(value.to_dict()) if hasattr(value, "to_dict") else repr(value)

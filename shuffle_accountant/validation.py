@@ -152,6 +152,15 @@ def closed_unit(**named: object) -> float:
     return _real(named, "a number in [0, 1]", lambda x: 0.0 <= x <= 1.0)
 
 
+def share(**named: object) -> float:
+    """A real number in (0, 1], the upper end included."""
+    name = next(iter(named))
+    value = closed_unit(**named)
+    if value == 0.0:
+        raise _out_of_range(name, value, "a number in (0, 1]")
+    return value
+
+
 def choice(options: Collection[str], /, **named: object) -> str:
     """One of a few words."""
     allowed = "one of " + ", ".join(repr(option) for option in options)
@@ -189,11 +198,7 @@ def items(**named: object) -> list[Any]:
 
 
 def fields(wanted: Collection[str], /, *, kind: str, **named: object) -> dict[str, Any]:
-    """A stored object with exactly these fields, of which ``kind`` says what it is.
-
-    Args:
-        wanted: names of the fields, ``kind`` among them.
-    """
+    """A stored object with exactly the wanted fields, of which ``kind`` says what it is."""
     name, value = _single(named)
     if isinstance(value, dict) and set(value) == set(wanted):
         found = value["kind"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
-    from shuffle_accountant.certificates.certificate import Certificate
     from shuffle_accountant.certificates.making import certify
+    from shuffle_accountant.certificates.schema import Certificate
     from shuffle_accountant.certificates.verification import Verification, verify
 
 __all__ = ["Certificate", "Verification", "certify", "verify"]
@@ -22,11 +22,7 @@ MISSING = "certificates need python-flint: pip install '.[verify]' in a clone"
 if not TYPE_CHECKING:
     __getattr__, __dir__ = lazy_attributes(
         __name__,
-        names={
-            "Certificate": "certificate",
-            "Verification": "verification",
-            "certify": "making",
-            "verify": "verification",
-        },
+        names={"Certificate": "schema", "certify": "making"}
+        | dict.fromkeys(("Verification", "verify"), "verification"),
         missing=MISSING,
     )

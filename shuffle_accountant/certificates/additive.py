@@ -58,9 +58,7 @@ class GradedLaw(ABC):
     def of(cls, atoms: Sequence[Atom], cost: int, effort: Effort) -> Self:
         """The graded distribution of masses at ascending places, without negligible tails.
 
-        Args:
-            cost: of what was cut before.
-            effort: how closely; masses and cost are over ``2**effort.fine_bits``.
+        The cost is of what was cut before; it and the masses are over ``2**effort.fine_bits``.
         """
         bits = effort.fine_bits
         kept, further = cls._cut(atoms, 1 << max(bits - effort.cut, 0))
@@ -176,11 +174,7 @@ class Rising(GradedLaw):
         return mean - origin
 
     def beyond(self, points: Sequence[fmpq], unit: fmpq) -> list[arb]:
-        """Upper bounds of ``E(S - a)_+`` at exact points a.
-
-        Args:
-            unit: of the places.
-        """
+        """Upper bounds of ``E(S - a)_+`` at exact points a, given the unit of the places."""
         masses, moments = self.total, sum(x * mass for x, mass in self.atoms())
         return [
             arb((lacking + unit * (moments + self.cost) - a * masses) / (1 << self.bits))
@@ -209,11 +203,7 @@ class Falling(GradedLaw):
         return min(origin, mean - origin)
 
     def below(self, points: Sequence[fmpq], unit: fmpq) -> list[arb]:
-        """Upper bounds of ``E(c - S')_+`` at exact points c.
-
-        Args:
-            unit: of the places.
-        """
+        """Upper bounds of ``E(c - S')_+`` at exact points c, given the unit of the places."""
         return [arb(lacking / (1 << self.bits)) for lacking in self._lacking(points, unit)]
 
 
@@ -230,9 +220,7 @@ def graded(origin: int, spacing: int, half: int) -> Iterator[int]:
 def spread(letters: Sequence[tuple[arb, arb]], unit: fmpq, effort: Effort) -> Falling:
     """A distribution of few values >= 0, each split over its two neighbours with its mean kept.
 
-    Args:
-        letters: values, which are rounded down, and their probabilities, which are rounded up.
-        unit: of the places.
+    Values are rounded down, and their probabilities up; the unit is that of the places.
     """
     held: dict[int, int] = {}
     for value, probability in letters:

@@ -21,17 +21,9 @@ from itertools import pairwise
 
 from flint import arb, ctx, fmpq
 
+from shuffle_accountant.certificates import balls
 from shuffle_accountant.certificates.additive import Falling, Rising, graded, power, power_work
-from shuffle_accountant.certificates.balls import (
-    Effort,
-    at_least,
-    ceiling,
-    dyadic,
-    lower,
-    scaled,
-    upper,
-)
-from shuffle_accountant.certificates.letters import LettersAmongDecoys
+from shuffle_accountant.certificates.balls import Effort
 from shuffle_accountant.certificates.work import BINOMIAL, ERFC, EXP, Work, price, spend
 
 # Finest resolution of a grid, relative to ratios of about 1.
@@ -115,6 +107,8 @@ Excess = GaussianExcess | TwoValuedExcess
 class AllocatedSteps:
     """The dominating pair of an epoch of random allocation, by its steps' likelihood ratios.
 
+    Values enclose the truth for one released step; sums are only bounded from above.
+
     Attributes:
         excess: ``E(X - x)_+`` of one step's ratio.
         deviation: rough standard deviation of X.
@@ -122,6 +116,7 @@ class AllocatedSteps:
         released: number s of steps whose outputs are seen.
         smallest: X is at least this, >= 0.
         largest: X is at most this, or inf.
+        exchanged: whether the divergences are ``H'``, of the other order, in place of ``H``.
     """
 
     excess: Excess
@@ -130,61 +125,57 @@ class AllocatedSteps:
     released: int
     smallest: arb
     largest: arb
+    exchanged: bool = False
 
     def definite(self, effort: Effort) -> bool:
-        """Whether values are enclosed: for one released step; sums are only bounded from above."""
+        """Whether values are enclosed."""
         return self.released == 1
 
-    def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """Work and memory of `forward` and `backward`, given the number of α."""
+    def work(self, count: int, effort: Effort) -> Work:
+        """Work and memory of `divergences`, given the number of α."""
         each = self.excess.units * price(effort.precision)
         if self.released == 1:
-            return Work((forward + backward) * 2.0 * each)
+            return Work(count * 2.0 * each)
         far = max(self.excess.farthest(effort.cut + 8), math.log1p(2.5 * self.deviation), _FINEST)
         far = min(far + math.log(_STEP), 700.0)
         inside = math.log(-math.expm1(-far))
-        work = Work((forward + backward) * 30.0 * price(effort.precision))
         searched = 60.0 + 2.0 * far / math.log(_STEP)
         # logarithms of what the grid goes over and of what its first block resolves
-        resolved = replace(effort, further=math.ceil(far / math.log(2.0)))
-        near = min(far, math.log(self.released)), min(inside, -far)
-        for asked, span, reach, fine in (
-            (forward, far, inside, resolved),
-            (backward, *near, effort.often(self.released)),
-        ):
-            if asked:
-                first = max((span + inside - reach) / math.log(2.0), 0.0) + 4.0
-                work += Work((searched + 0.5 * effort.cells * (first + 1.0)) * each)
-                work += self._adding_work(first, fine)
-        return work
+        if self.exchanged:
+            span, reach = min(far, math.log(self.released)), min(inside, -far)
+            fine = effort.often(self.released)
+        else:
+            span, reach = far, inside
+            fine = replace(effort, further=math.ceil(far / math.log(2.0)))
+        first = max((span + inside - reach) / math.log(2.0), 0.0) + 4.0
+        units = (searched + 0.5 * effort.cells * (first + 1.0)) * each
+        adding = power_work(lambda many: first + 0.5 * math.log2(many), self.released, fine)
+        return Work(units + count * 30.0 * price(effort.precision)) + adding
 
-    def _adding_work(self, first: float, effort: Effort) -> Work:
-        """Work and memory of the sum, given the number of blocks of one ratio's grid."""
-        return power_work(lambda count: first + 0.5 * math.log2(count), self.released, effort)
-
-    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H(α)`` at each α >= 1."""
+    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Upper bounds of the divergence at each α >= 1."""
         if self.released == 1:  # one ratio needs no grid
             spend(len(alphas) * self.excess.units * price(ctx.prec))
+            if self.exchanged:
+                return [self._single_backward(alpha) for alpha in alphas]
             return [self.excess(self.steps * (alpha - 1) + 1) / self.steps for alpha in alphas]
+        return (self._backward if self.exchanged else self._forward)(alphas, effort)
+
+    def _forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         law, unit = _rising_sum(self, effort)
         offsets = [self.steps * (alpha - 1) + self.released for alpha in alphas]
-        values = law.beyond(list(map(lower, offsets)), unit)
+        values = law.beyond(list(map(balls.lower, offsets)), unit)
         return [
             arb(0) if a >= self.released * self.largest else value / self.steps
             for a, value in zip(offsets, values, strict=True)
         ]
 
-    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H'(α)`` at each α >= 1."""
-        if self.released == 1:
-            spend(len(alphas) * self.excess.units * price(ctx.prec))
-            return [self._single_backward(alpha) for alpha in alphas]
+    def _backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
         law, unit = _falling_sum(self, effort)
         offsets = [self.steps * (1 / alpha - 1) + self.released for alpha in alphas]
-        values = law.below([upper(c) for c in offsets], unit)
+        values = law.below([balls.upper(c) for c in offsets], unit)
         # with a ratio of 0, ``α c / t`` is at most one
-        given_up = dyadic(law.cost, law.bits)
+        given_up = balls.dyadic(law.cost, law.bits)
         return [
             arb(0) if c <= self.released * self.smallest else alpha * value / self.steps + given_up
             for alpha, c, value in zip(alphas, offsets, values, strict=True)
@@ -194,8 +185,8 @@ class AllocatedSteps:
         """``α E(c - X)_+ / t`` at ``c = t/α - t + 1``; ``E(c - X)_+ = c - 1 + E(X - c)_+``."""
         c = self.steps * (1 / alpha - 1) + 1
         if not c > 0:
-            return at_least(0, alpha * c / self.steps)
-        return alpha * at_least(0, c - 1 + self.excess(c)) / self.steps
+            return balls.at_least(0, alpha * c / self.steps)
+        return alpha * balls.at_least(0, c - 1 + self.excess(c)) / self.steps
 
     def end(self, negligible: float) -> float:
         """A point beyond which the excess is below a number."""
@@ -219,14 +210,11 @@ class AllocatedSteps:
     def chords(
         self, start: float, reach: float, end: float, effort: Effort
     ) -> tuple[list[int], list[arb], fmpq]:
-        """Places of a graded grid, the slopes of the excess between them, and their unit.
+        """Places of a graded grid from start to end, the excess there, and their unit.
 
-        Args:
-            start: of the places, about.
-            reach: what the first block of the grid has to resolve.
-            end: the last place is no less.
+        The first block of the grid resolves the reach.
         """
-        unit = scaled(1, math.frexp(reach / effort.cells)[1] - 1)
+        unit = balls.scaled(1, math.frexp(reach / effort.cells)[1] - 1)
         width = float(arb(unit))
         last = math.ceil(end / width)
         found: list[int] = []
@@ -238,33 +226,6 @@ class AllocatedSteps:
         return found, [self.excess(x * arb(unit)) if x else arb(1) for x in found], unit
 
 
-@dataclass(frozen=True)
-class ListedSteps:
-    """The pair of an epoch of a few steps, each with a few ratios, by listing all their multisets.
-
-    The mean of the letters' ratios is the epoch's; in the other order they are exchanged.
-    """
-
-    letters: LettersAmongDecoys
-    exchanged: LettersAmongDecoys
-
-    def definite(self, effort: Effort) -> bool:
-        """Whether values are enclosed: the multisets of ratios are listed."""
-        return self.letters.definite(effort)
-
-    def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """Work and memory of `forward` and `backward`, given the number of α."""
-        return self.letters.work(forward, effort) + self.exchanged.work(backward, effort)
-
-    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """``H(α)`` at each α."""
-        return self.letters.divergences(alphas, effort)
-
-    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """``H'(α)`` at each α."""
-        return self.exchanged.divergences(alphas, effort)
-
-
 @lru_cache(maxsize=4)
 def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
     """A law that bounds the sum of ratios for nondecreasing convex functions, and its unit."""
@@ -273,7 +234,7 @@ def _rising_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Rising, fmpq]:
     end = pair.end(2.0**-effort.cut)
     effort = replace(effort, further=math.ceil(math.log2(end)))
     places, values, unit = pair.chords(start, reach, end, effort)
-    excess = max(ceiling(values[-1] / unit, effort.fine_bits), 0)
+    excess = max(balls.ceiling(values[-1] / unit, effort.fine_bits), 0)
     atoms = _atoms(places, values, unit, arb(-1), effort.fine_bits)
     law = Rising.of(atoms, excess, effort)
     return power(law, pair.released, effort), unit
@@ -289,7 +250,7 @@ def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
     places, values, unit = pair.chords(start, reach, end, effort)
     first = (values[0] - 1) / (places[0] * arb(unit))
     often = effort.often(pair.released)
-    lost = max(ceiling(1 + first, often.fine_bits), 0)
+    lost = max(balls.ceiling(1 + first, often.fine_bits), 0)
     law = Falling.of(_atoms(places, values, unit, first, often.fine_bits), lost, often)
     return power(law, pair.released, often), unit
 
@@ -297,14 +258,12 @@ def _falling_sum(pair: AllocatedSteps, effort: Effort) -> tuple[Falling, fmpq]:
 def _atoms(
     places: list[int], values: list[arb], unit: fmpq, first: arb, bits: int
 ) -> list[tuple[int, int]]:
-    """Places with their masses, the changes of slope, rounded up to integers over ``2**bits``.
+    """Places with masses, the changes of slope of the values' chords, rounded up over ``2**bits``.
 
-    Args:
-        values: of the function whose chords have the slopes.
-        first: the slope before the first place; after the last one it is 0.
+    The slope before the first place is given; after the last one it is 0.
     """
     points = zip(places, values, strict=True)
     chords = [(d - c) / ((b - a) * arb(unit)) for (a, c), (b, d) in pairwise(points)]
     slopes = pairwise([first, *chords, arb(0)])
-    masses = [max(ceiling(after - before, bits), 0) for before, after in slopes]
+    masses = [max(balls.ceiling(after - before, bits), 0) for before, after in slopes]
     return list(zip(places, masses, strict=True))

@@ -19,21 +19,10 @@ from dataclasses import dataclass
 
 from flint import arb, ctx
 
-from shuffle_accountant.certificates.balls import (
-    Effort,
-    UndecidedError,
-    at_least,
-    between_zero_and,
-    ceiling,
-)
-from shuffle_accountant.certificates.work import (
-    BINOMIAL,
-    Work,
-    ball_bytes,
-    deviations,
-    price,
-    spend,
-)
+from shuffle_accountant.certificates import balls
+from shuffle_accountant.certificates import work as working
+from shuffle_accountant.certificates.balls import Effort, UndecidedError, at_least
+from shuffle_accountant.certificates.work import BINOMIAL, Work, deviations, price, spend
 
 
 @dataclass(frozen=True)
@@ -58,7 +47,7 @@ class BinaryTarget:
         tail = min(n, math.sqrt(0.5 * n * math.log(2.0) * effort.precision)) + 2.0
         each = 20.0 * counts + 5.0 * tail + BINOMIAL
         units = price(effort.precision) * (count * each + 6.0 * counts + 2.0 * BINOMIAL)
-        return Work(units, counts * ball_bytes(effort.precision))
+        return Work(units, counts * working.ball_bytes(effort.precision))
 
     def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """Balls of ``H(α)`` at each α >= 1."""
@@ -77,7 +66,7 @@ class BinaryTarget:
             theta = lost / ((1 + alpha) * (self.u - self.v))
             # where there is anything to gain, theta is below one
             most = (1 << 256) - 1
-            low, high = min(-ceiling(-theta, 256), most), min(ceiling(theta, 256), most)
+            low, high = min(-balls.ceiling(-theta, 256), most), min(balls.ceiling(theta, 256), most)
         # the sum over the counts that are followed, from the first on
         c, place = first, _place(first, low, high)
         at = arb.bin_uiui(c, place) * arb(2) ** -c  # P[Bin(c, 1/2) = place]
@@ -122,7 +111,7 @@ class BinaryTarget:
         weights = below[:0:-1] + above
         rest = 1 - sum(weights, arb(0))
         # the rest is at least nothing
-        return mode - len(below) + 1, weights, between_zero_and(rest)
+        return mode - len(below) + 1, weights, balls.between_zero_and(rest)
 
 
 def _place(c: int, low: int, high: int) -> int:
@@ -146,4 +135,4 @@ def _tail(c: int, place: int, at: arb) -> arb:
     if j > c:
         return total
     # from here on masses fall by more than the first ratio
-    return total + between_zero_and(mass * (j + 1) / (2 * j + 1 - c))
+    return total + balls.between_zero_and(mass * (j + 1) / (2 * j + 1 - c))

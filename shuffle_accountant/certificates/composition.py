@@ -57,11 +57,9 @@ class LossTable:
 
 @dataclass(frozen=True)
 class GridLaw:
-    """P-masses of privacy losses on a grid.
+    """P-masses of losses on a grid, and of an infinite one: integers over ``2**bits``, >= 0.
 
-    Attributes:
-        first: place of the first mass, in spacings.
-        masses: integers over ``2**bits``, >= 0, as is ``infinite``, the mass at loss +inf.
+    The first mass is at the place ``first``, in spacings.
     """
 
     first: int

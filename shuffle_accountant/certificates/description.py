@@ -16,27 +16,12 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from shuffle_accountant.certificates.allocated import (
-    AllocatedSteps,
-    Excess,
-    GaussianExcess,
-    ListedSteps,
-    TwoValuedExcess,
-    two_valued_ratios,
-)
+from shuffle_accountant.certificates import allocated, profiles
 from shuffle_accountant.certificates.balls import at_least, exact
 from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import LossTable
 from shuffle_accountant.certificates.letters import LettersAmongDecoys
-from shuffle_accountant.certificates.profiles import (
-    Largest,
-    Mirrored,
-    MixedTarget,
-    OrderedTarget,
-    Profile,
-    Tabulated,
-    Target,
-)
+from shuffle_accountant.certificates.profiles import Target
 from shuffle_accountant.certificates.thresholds import Thresholded
 from shuffle_accountant.certificates.work import BINOMIAL, EXP, Work
 
@@ -69,7 +54,7 @@ class Part:
     theorem: str
     adjacency: str
     count: int
-    orders: tuple[Profile, ...]
+    orders: tuple[profiles.Profile, ...]
 
 
 def parts_of(protocol: State) -> list[Part]:
@@ -130,7 +115,11 @@ def _shuffle(state: State) -> list[Part]:
         name = f"{name}, blocks"
     if population > users:
         name = f"{name}, subsampled"
-    return [Part(name, REPLACE_ONE, several, (Largest(target, active, arb(users) / population),))]
+    return [
+        Part(
+            name, REPLACE_ONE, several, (profiles.Largest(target, active, arb(users) / population),)
+        )
+    ]
 
 
 def _exposed(hidden: Sequence[Target], alone: Sequence[Target], leak: State) -> list[Target]:
@@ -139,7 +128,7 @@ def _exposed(hidden: Sequence[Target], alone: Sequence[Target], leak: State) -> 
     rest = at_least(0, 1 - chance)
     kept = [_thinned(one, rest) for one in hidden] if leak["everyone"] else hidden
     pairs = zip(kept, alone, strict=True)
-    return [MixedTarget(((rest, one), (chance, recognised))) for one, recognised in pairs]
+    return [profiles.MixedTarget(((rest, one), (chance, recognised))) for one, recognised in pairs]
 
 
 def _thinned(target: Target, share: arb) -> Target:
@@ -157,10 +146,14 @@ def _thinned(target: Target, share: arb) -> Target:
 def _thresholds(state: State) -> list[Part]:
     """One value's count; for another value of the target's, that one's the other way round too."""
     target = Thresholded(Fraction(state["probability"]), state["threshold"])
-    orders = Mirrored(target), Mirrored(target, exchanged=True)
+    orders = _both_orders(target, replace(target, exchanged=True))
     adjacency = state["adjacency"]
     both = (orders, orders[::-1]) if adjacency == REPLACE_ONE else (orders,)
     return [Part("sample and threshold", adjacency, 1, one) for one in both]
+
+
+def _both_orders(forward: Target, backward: Target) -> tuple[profiles.Mirrored, profiles.Mirrored]:
+    return profiles.Mirrored(forward, backward), profiles.Mirrored(backward, forward)
 
 
 def _check_together(randomizer: State) -> None:
@@ -313,8 +306,7 @@ def _allocation(state: State) -> list[Part]:
     target = _steps(state["mechanism"], passes, released)
 
     def part(name: str, t: int, s: int, count: int) -> Part:
-        pair = target(t, s)
-        return Part(name, "zero-out", count, (Mirrored(pair), Mirrored(pair, exchanged=True)))
+        return Part(name, "zero-out", count, _both_orders(*target(t, s)))
 
     if selected == 1:
         return [part("allocation", steps, released, 1)]
@@ -323,13 +315,15 @@ def _allocation(state: State) -> list[Part]:
     return [part("allocation, blocks", t, t, count) for t, count in blocks if count]
 
 
-def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int], OrderedTarget]:
-    """A function that makes the pair of t steps, of which s are released."""
-    excess: Excess
+def _steps(
+    mechanism: State, passes: int, released: int
+) -> Callable[[int, int], tuple[Target, Target]]:
+    """A function that makes both orders of the pair of t steps, of which s are released."""
+    excess: allocated.Excess
     pure = mechanism["kind"] == "pure"
     if pure:
         epsilon = exact(mechanism["epsilon"])
-        excess = TwoValuedExcess(epsilon, passes)
+        excess = allocated.TwoValuedExcess(epsilon, passes)
         ends = (-passes * epsilon).exp(), (passes * epsilon).exp()
         variance = ((epsilon.exp() - 1 + (-epsilon).exp()) ** passes - 1).sqrt()
     else:
@@ -340,20 +334,24 @@ def _steps(mechanism: State, passes: int, released: int) -> Callable[[int, int],
                 f" certificate of several steps, got {noise!r}"
             )
         sigma = exact(noise) / arb(passes).sqrt()
-        excess, ends = GaussianExcess(sigma), (arb(0), arb("inf"))
+        excess, ends = allocated.GaussianExcess(sigma), (arb(0), arb("inf"))
         variance = ((1 / sigma**2).exp() - 1).sqrt()
     deviation = min(float(variance.mid()), 1e100) if variance.is_finite() else 1e100
 
-    def target(t: int, s: int) -> OrderedTarget:
+    def target(t: int, s: int) -> tuple[Target, Target]:
         # a binomial coefficient of two large numbers is large, and takes long
         few = min(s, passes) < _MOST_LISTED.bit_length()
         if pure and few and math.comb(s + passes, passes) <= _MOST_LISTED:
             # the pair of s of t steps: their ratio is a mean of s ratios ``1 - s/t + X s/t``
             part = arb(s) / t
-            mean = [(q * (1 - part + x * part), q) for x, q in two_valued_ratios(epsilon, passes)]
+            mean = [
+                (q * (1 - part + x * part), q)
+                for x, q in allocated.two_valued_ratios(epsilon, passes)
+            ]
             listed = LettersAmongDecoys(tuple((p, q, q) for p, q in mean), s)
-            return ListedSteps(listed, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s))
-        return AllocatedSteps(excess, deviation, t, s, *ends)
+            return listed, LettersAmongDecoys(tuple((q, p, q) for p, q in mean), s)
+        one = allocated.AllocatedSteps(excess, deviation, t, s, *ends)
+        return one, replace(one, exchanged=True)
 
     return target
 
@@ -364,7 +362,7 @@ def _tables(state: State) -> list[Part]:
     tables = {name: _table(name, state[name]) for name in names if state[name] is not None}
     remove, add = tables["remove"], tables.get("add")
     pairs = [(remove, remove)] if add is None else [(remove, add), (add, remove)]
-    orders = tuple(Tabulated(own, other) for own, other in pairs)
+    orders = tuple(profiles.Tabulated(own, other) for own, other in pairs)
     return [Part("pld", state["adjacency"], 1, orders)]
 
 

@@ -27,17 +27,9 @@ from typing import Self
 
 from flint import arb, ctx, fmpq
 
+from shuffle_accountant.certificates import balls
 from shuffle_accountant.certificates.additive import Moments, power, power_work, spread
-from shuffle_accountant.certificates.balls import (
-    Effort,
-    UndecidedError,
-    at_least,
-    between_zero_and,
-    ceiling,
-    dyadic,
-    scaled,
-    upper,
-)
+from shuffle_accountant.certificates.balls import Effort
 from shuffle_accountant.certificates.work import Work, ball_bytes, deviations, price, spend
 
 # Shares are compared as integers over two to this power.
@@ -120,12 +112,14 @@ class ListedMultisets:
     def divergence(self, alpha: arb) -> arb:
         """A ball of the part of ``H(α)`` that these messages contribute."""
         share = alpha / (1 + alpha)
-        least = bisect_right(self.shares, -ceiling(-share, _BITS))  # none before gains anything
-        sure = bisect_left(self.shares, ceiling(share, _BITS) + 2)  # all from there on gain
+        least = bisect_right(
+            self.shares, -balls.ceiling(-share, _BITS)
+        )  # none before gains anything
+        sure = bisect_left(self.shares, balls.ceiling(share, _BITS) + 2)  # all from there on gain
         p, q = self.above[sure]
         spend((_EACH_MULTISET + 4.0 * max(sure - least, 0)) * price(ctx.prec))
-        near = (at_least(0, one - alpha * other) for one, other in self.masses[least:sure])
-        return sum(near, p - alpha * q) + between_zero_and(self.rest)
+        near = (balls.at_least(0, one - alpha * other) for one, other in self.masses[least:sure])
+        return sum(near, p - alpha * q) + balls.between_zero_and(self.rest)
 
 
 def _about(letters: Sequence[Letter], users: int, cut: int) -> float:
@@ -142,9 +136,9 @@ def _about(letters: Sequence[Letter], users: int, cut: int) -> float:
 def _share(p: arb, q: arb) -> int:
     """P's share ``p/(p + q)``, rounded up to an integer over ``2**128``."""
     share = p / (p + q)
-    found = ceiling(share, _BITS)
-    if found + ceiling(-share, _BITS) > 2:
-        raise UndecidedError("what a multiset of messages says")
+    found = balls.ceiling(share, _BITS)
+    if found + balls.ceiling(-share, _BITS) > 2:
+        raise balls.UndecidedError("what a multiset of messages says")
     return found
 
 
@@ -234,7 +228,7 @@ class LettersAmongDecoys:
         """Balls of ``H(α)`` at each α, or upper bounds if these are not definite."""
         # messages that no decoy sends are seen
         never = [(p0, p1) for p0, p1, q in self.letters if not q > 0]
-        seen = [sum((at_least(0, p0 - a * p1) for p0, p1 in never), arb(0)) for a in alphas]
+        seen = [sum((balls.at_least(0, p0 - a * p1) for p0, p1 in never), arb(0)) for a in alphas]
         return [value + self._hidden(a, effort) for a, value in zip(alphas, seen, strict=True)]
 
     def _hidden(self, alpha: arb, effort: Effort) -> arb:
@@ -245,15 +239,15 @@ class LettersAmongDecoys:
         summands = [((p0 - alpha * p1) / q if q > 0 else arb(0), q) for p0, p1, q in self.sent]
         if not any(value.upper() > 0 for value, _ in summands):
             return arb(0)
-        top = max(upper(value) for value, _ in summands)
+        top = max(balls.upper(value) for value, _ in summands)
         often = effort.often(self.users)
         middles = [(float(x.mid()), float(q.mid())) for x, q in summands]
         unit = _unit(middles, self.users * float(arb(top)))
-        lacking = [(at_least(0, top - value), q) for value, q in summands]
+        lacking = [(balls.at_least(0, top - value), q) for value, q in summands]
         law = power(spread(lacking, unit, often), self.users, often)
         (gained,) = law.below([self.users * top], unit)
         # a sum of nothing lacking gains ``n M``
-        return gained / self.users + top * dyadic(law.cost, law.bits)
+        return gained / self.users + top * balls.dyadic(law.cost, law.bits)
 
 
 # lists are large
@@ -268,4 +262,4 @@ def _unit(values: Sequence[tuple[float, float]], gain: float) -> fmpq:
     deviation = math.sqrt(math.fsum((x - mean) ** 2 * q for x, q in values))
     largest = max(abs(x) for x, _ in values)
     wanted = max(min(deviation, gain) / _UNITS, largest * _FINEST)
-    return scaled(1, math.frexp(wanted)[1] - 1)
+    return balls.scaled(1, math.frexp(wanted)[1] - 1)

@@ -15,17 +15,10 @@ from itertools import pairwise
 from flint import arb
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.certificates.balls import (
-    UndecidedError,
-    at_least,
-    ceiling,
-    exact,
-    working_precision,
-)
-from shuffle_accountant.certificates.certificate import Certificate
+from shuffle_accountant.certificates import balls
 from shuffle_accountant.certificates.composition import GridLaw, composed
 from shuffle_accountant.certificates.description import Part, parts_of
-from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, check
+from shuffle_accountant.certificates.schema import DOCUMENT, VERSION, Certificate, check
 from shuffle_accountant.certificates.verification import ORDERS, Grid, each_order
 from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
@@ -111,7 +104,7 @@ def certify(
             break
         try:
             found = made(spacing / finer)
-        except (_TooFarError, UndecidedError):
+        except (_TooFarError, balls.UndecidedError):
             continue
         best = min(best, found, key=lambda one: (one.epsilon, one.delta))
     return best
@@ -132,7 +125,7 @@ def _first(made: Callable[[float, int], Certificate], spacing: float) -> Certifi
     for coarser, finer in _ATTEMPTS:
         try:
             return made(coarser * spacing, finer)
-        except (_TooFarError, UndecidedError) as error:
+        except (_TooFarError, balls.UndecidedError) as error:
             reason = str(error)
     raise ValueError(f"rounds could not be certified: {reason}")
 
@@ -152,7 +145,7 @@ def _certificate(
         bits=bits,
         cells=(_CELLS_ONCE << finer) if once else _CELLS_PER_POINT,
     )
-    with working_precision(grid.effort(0).precision):
+    with balls.working_precision(grid.effort(0).precision):
         parts = parts_of(state)
         laws = [_laws(part, grid) for part in parts]
         return Certificate.from_content(
@@ -203,9 +196,9 @@ def _law(alphas: Sequence[arb], values: Sequence[arb], last: int, grid: Grid) ->
         _TooFarError: values that are not convex, not even roughly.
     """
     scale = 2 * grid.bits + 64
-    xs = [0, *(ceiling(alpha, scale) for alpha in alphas)]
-    floor = [ceiling(at_least(0, 1 - alpha), scale) for alpha in alphas]
-    needed = [max(ceiling(v, scale), low) for v, low in zip(values, floor, strict=True)]
+    xs = [0, *(balls.ceiling(alpha, scale) for alpha in alphas)]
+    floor = [balls.ceiling(balls.at_least(0, 1 - alpha), scale) for alpha in alphas]
+    needed = [max(balls.ceiling(v, scale), low) for v, low in zip(values, floor, strict=True)]
     for i in range(len(needed) - 2, -1, -1):
         needed[i] = max(needed[i], needed[i + 1])
     for relative, cuts in _UNEVEN:
@@ -255,7 +248,7 @@ def _masses(hull: Sequence[tuple[int, int]], xs: Sequence[int], last: int, grid:
     for i, (x, _) in enumerate(hull[1:]):
         alpha = ((place[x] - last) * grid.spacing).exp()
         mass = alpha * (slopes[i + 1] - slopes[i])
-        masses[place[x]] = max(-ceiling(-mass, grid.bits), 0)
+        masses[place[x]] = max(-balls.ceiling(-mass, grid.bits), 0)
     infinite = (1 << grid.bits) - sum(masses)
     if infinite < 0:
         raise ValueError("the profile of a round could not be followed at this precision")
@@ -268,13 +261,13 @@ def _claim(
     """The larger of both orders' answers, rounded up."""
     laws = [composed(chosen, grid.effort(0)) for chosen in each_order(parts, held)]
     if query.epsilon is not None:
-        epsilon = exact(query.epsilon)
+        epsilon = balls.exact(query.epsilon)
         # slightly above the balls' upper ends
         deltas = [float(law.delta(epsilon, grid.spacing).upper()) for law in laws]
         delta = max(*deltas, 0.0) * (1.0 + 2.0**-40)
         return {"epsilon": query.epsilon, "delta": min(delta, 1.0)}
     assert query.delta is not None
-    epsilon_up = max(_epsilon(law, exact(query.delta), grid.spacing) for law in laws)
+    epsilon_up = max(_epsilon(law, balls.exact(query.delta), grid.spacing) for law in laws)
     return {"epsilon": epsilon_up, "delta": query.delta}
 
 
@@ -296,7 +289,7 @@ def _epsilon(law: GridLaw, delta: arb, spacing: arb) -> float:
             share = (height - delta) / (height - value)
             found = (left + share * (alpha - left)).log()
             if not found.is_finite():
-                raise UndecidedError("where the profile passes delta")
+                raise balls.UndecidedError("where the profile passes delta")
             return float(found.upper()) * (1.0 + 2.0**-40) + 2.0**-1000
         left, height = alpha, value
     raise _TooFarError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from flint import arb
 
-from shuffle_accountant.certificates.allocated import AllocatedSteps, ListedSteps
+from shuffle_accountant.certificates.allocated import AllocatedSteps
 from shuffle_accountant.certificates.balls import Effort, at_least
 from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import LossTable
@@ -46,9 +46,8 @@ class MixedTarget:
         return found
 
 
-# Pairs with one divergence at α >= 1 for both orders, and pairs whose two orders differ.
-Target = BinaryTarget | LettersAmongDecoys | MixedTarget
-OrderedTarget = AllocatedSteps | ListedSteps | Thresholded
+# One order of a pair, or both if they are alike, by its divergences at α >= 1.
+Target = BinaryTarget | LettersAmongDecoys | MixedTarget | AllocatedSteps | Thresholded
 
 
 @dataclass(frozen=True)
@@ -102,31 +101,25 @@ class Largest:
 
 @dataclass(frozen=True)
 class Mirrored:
-    """The profile of a pair in its forward or, exchanged, its backward order.
+    """The profile of one order of a pair, from the divergences of both at α >= 1."""
 
-    It comes from the divergences of both at α >= 1.
-    """
-
-    target: OrderedTarget
-    exchanged: bool = False
+    own: Target
+    other: Target
 
     def definite(self, effort: Effort) -> bool:
-        """Whether divergences are enclosed."""
-        return self.target.definite(effort)
+        """Whether divergences are enclosed: those of both orders, or neither's."""
+        return self.own.definite(effort)
 
     def work(self, below: int, above: int, effort: Effort) -> Work:
-        """Work and memory of the target's orders, either of which may be asked at any alpha."""
-        return self.target.work(below + above, below + above, effort)
+        """Work and memory of both orders, either of which may be asked at any alpha."""
+        return self.own.work(below + above, effort) + self.other.work(below + above, effort)
 
     def values(self, alphas: list[arb], effort: Effort) -> list[arb]:
         """The own order's values at alphas from one on, below it those of the other one."""
-        own, other = self.target.forward, self.target.backward
-        if self.exchanged:
-            own, other = other, own
         below, above = _parted(alphas)
-        values = other([1 / alpha for alpha in below], effort)
+        values = self.other.divergences([1 / alpha for alpha in below], effort)
         mirrored = [1 - a + a * value for a, value in zip(below, values, strict=True)]
-        return mirrored + own(above, effort)
+        return mirrored + self.own.divergences(above, effort)
 
 
 @dataclass(frozen=True)

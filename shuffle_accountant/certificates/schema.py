@@ -1,4 +1,4 @@
-"""The JSON Schema of certificates, and a check of values against it.
+"""Certificates: plain JSON with a digest of its content, their JSON Schema, and a check against it.
 
 `DOCUMENT` is the only statement of which fields a certificate has and in which ranges: it is what
 files are checked with when they are read, and what ``docs/reference/certificate.schema.json``
@@ -11,12 +11,15 @@ An integer is one that is written without point and exponent.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from shuffle_accountant.validation import shown
+from shuffle_accountant.validation import json_object, shown
 
 VERSION = 1
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -214,11 +217,7 @@ _TYPES: Mapping[str, tuple[Any, str]] = {
 
 
 def check(value: Any, name: str, schema: Schema = DOCUMENT) -> None:
-    """Check a value that was read from JSON.
-
-    Args:
-        schema: what it has to be; by default a whole certificate.
-    """
+    """Check a value that was read from JSON, by default a whole certificate."""
     schema = _resolved(schema)
     if "oneOf" in schema:
         check(value, name, _alternative(value, name, schema["oneOf"]))
@@ -303,3 +302,85 @@ def _resolved(schema: Schema) -> Schema:
 
 def _wrong(name: str, allowed: str, value: Any) -> ValueError:
     return ValueError(f"{name} must be {allowed}, got {shown(value):.100}")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A claim (ε, δ) about a protocol, with what is needed to check it.
+
+    Made by `shuffle_accountant.certificates.certify` or an accountant's ``certificate``; checked by
+    `shuffle_accountant.certificates.verify`. That a certificate can be read says nothing yet.
+
+    Attributes:
+        text: its JSON.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise TypeError(f"certificate must be a text, got {type(self.text).__name__}")
+        check(self.content, "certificate")
+
+    @property
+    def content(self) -> Any:
+        """The content of the JSON."""
+        return json_content("certificate", self.text, _finite)
+
+    @property
+    def epsilon(self) -> float:
+        """The claim's ε, nats."""
+        return float(self.content["claim"]["epsilon"])
+
+    @property
+    def delta(self) -> float:
+        """The claim's δ."""
+        return float(self.content["claim"]["delta"])
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Certificate:
+        """A certificate of this content, with its digest."""
+        if not isinstance(content, dict):
+            raise TypeError(f"content must be a dictionary, got {type(content).__name__}")
+        body = {name: value for name, value in content.items() if name != "digest"}
+        return cls(json.dumps({**body, "digest": digest_of(body)}, allow_nan=False))
+
+    def to_json(self) -> str:
+        """The text, from which `from_json` makes an equal certificate."""
+        return self.text
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Inverse of `to_json`."""
+        return cls(text)
+
+    def __repr__(self) -> str:
+        return f"Certificate(epsilon={self.epsilon!r}, delta={self.delta!r})"
+
+
+def digest_of(content: dict[str, Any]) -> str:
+    """SHA-256 of the content without its digest, in a form that spaces and order do not change."""
+    body = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def json_content(name: str, text: str, parse_float: Callable[[str], float] = float) -> Any:
+    """What a text of JSON holds, which the messages of errors call ``name``."""
+
+    def refuse(constant: str) -> float:
+        raise ValueError(f"{constant} is no number of JSON")
+
+    try:
+        return json.loads(
+            text, object_pairs_hook=json_object, parse_constant=refuse, parse_float=parse_float
+        )
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} must be JSON: {' '.join(str(error).split())}") from None
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text:.60} is no double")
+    return value

@@ -42,10 +42,12 @@ class Thresholded:
     Attributes:
         probability: p, with which a user reports, a fraction in (0, 1).
         threshold: K, the least count that is released, >= 1.
+        exchanged: whether the divergences are ``H'``, of the other order, in place of ``H``.
     """
 
     probability: Fraction
     threshold: int
+    exchanged: bool = False
 
     def definite(self, effort: Effort) -> bool:
         """False: numbers beyond the last one are bounded."""
@@ -56,25 +58,12 @@ class Thresholded:
         reach = math.ceil(_REACH * self.threshold / self.probability)
         return max(min(reach, _MOST_OTHERS), self.threshold)
 
-    def work(self, forward: int, backward: int, effort: Effort) -> Work:
-        """Work and memory of `forward` and `backward`, given the number of α."""
-        units = self._units(forward, effort) + self._units(backward, effort)
-        counts = float(_COUNTS * self.threshold + _MORE)
-        return Work(units, 6.0 * counts * ball_bytes(effort.precision))
-
-    def _units(self, alphas: int, effort: Effort) -> float:
-        """Units of work of one order."""
+    def work(self, count: int, effort: Effort) -> Work:
+        """Work and memory of `divergences`, given the number of α."""
         rows, counts = self._last + 2.0, float(_COUNTS * self.threshold + _MORE)
-        each = _EACH_COUNT * min(counts, rows) + _EACH_PLACE * alphas
-        return price(effort.precision) * rows * each
-
-    def forward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H(α)`` at each α >= 1."""
-        return self._largest(alphas, False, effort)
-
-    def backward(self, alphas: list[arb], effort: Effort) -> list[arb]:
-        """Upper bounds of ``H'(α)`` at each α >= 1."""
-        return self._largest(alphas, True, effort)
+        each = _EACH_COUNT * min(counts, rows) + _EACH_PLACE * count
+        memory = 6.0 * counts * ball_bytes(effort.precision)
+        return Work(price(effort.precision) * rows * each, memory)
 
     @property
     def _silent(self) -> arb:
@@ -82,9 +71,10 @@ class Thresholded:
         silent = 1 - self.probability
         return arb(fmpq(silent.numerator, silent.denominator))
 
-    def _largest(self, alphas: list[arb], exchanged: bool, effort: Effort) -> list[arb]:
-        spend(self._units(len(alphas), effort))
-        silent = self._silent
+    def divergences(self, alphas: list[arb], effort: Effort) -> list[arb]:
+        """Upper bounds of the divergence at each α >= 1."""
+        spend(self.work(len(alphas), effort).units)
+        silent, exchanged = self._silent, self.exchanged
         # the least count of a ratio above α, or above 1/α, as a share of m + 1
         shares = [1 - (silent * alpha if exchanged else silent / alpha) for alpha in alphas]
         ends = [(-ceiling(-share, _BITS), ceiling(share, _BITS)) for share in shares]

@@ -19,31 +19,14 @@ from typing import Any
 from flint import arb, ctx
 
 from shuffle_accountant import validation as validate
-from shuffle_accountant.certificates.balls import (
-    Effort,
-    UndecidedError,
-    dyadic,
-    exact,
-    working_precision,
-)
-from shuffle_accountant.certificates.certificate import Certificate, digest_of
+from shuffle_accountant.certificates import balls, description
+from shuffle_accountant.certificates import work as working
+from shuffle_accountant.certificates.balls import Effort, UndecidedError, exact
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
-from shuffle_accountant.certificates.description import (
-    Part,
-    UnsupportedError,
-    parts_of,
-    reading_work,
-)
+from shuffle_accountant.certificates.description import Part
 from shuffle_accountant.certificates.profiles import Profile
-from shuffle_accountant.certificates.work import (
-    EXP,
-    TooMuchWorkError,
-    Work,
-    left,
-    limited_to,
-    price,
-    spend,
-)
+from shuffle_accountant.certificates.schema import Certificate, digest_of
+from shuffle_accountant.certificates.work import EXP, Work, left, price, spend
 
 MAX_WORK = 5e9
 """Units of work that a check may take by default; ten million take about a second."""
@@ -90,7 +73,7 @@ class Grid:
     @property
     def spacing(self) -> arb:
         """Distance of the grid's points, nats, without rounding."""
-        return dyadic(self.numerator, self.exponent)
+        return balls.dyadic(self.numerator, self.exponent)
 
     def effort(self, attempt: int) -> Effort:
         """Precision of an attempt; finer after each attempt that did not decide."""
@@ -130,7 +113,7 @@ def verify(certificate: Certificate, *, max_work: float = MAX_WORK) -> Verificat
     content = certificate.content
     if digest_of(content) != content["digest"]:
         return Verification(False, 1.0, "the digest is not that of the content")
-    with limited_to(max_work):
+    with working.limited_to(max_work):
         return _decided(content, max_work)
 
 
@@ -142,12 +125,12 @@ def _decided(content: dict[str, Any], max_work: float) -> Verification:
             return _attempt(content, attempt)
         except UndecidedError as undecided:
             reasons = [f"not decided at this precision: {undecided}"]
-        except (_Refuted, UnsupportedError) as refuted:
+        except (_Refuted, description.UnsupportedError) as refuted:
             return Verification(False, 1.0, str(refuted))
         except _NotBegun as estimate:
             reasons.append(str(estimate))
             break
-        except TooMuchWorkError:
+        except working.TooMuchWorkError:
             reasons.append(f"the check was stopped after max_work = {max_work:.3g} units of work")
             break
     return Verification(False, 1.0, "; ".join(reasons))
@@ -156,9 +139,9 @@ def _decided(content: dict[str, Any], max_work: float) -> Verification:
 def _attempt(content: dict[str, Any], attempt: int) -> Verification:
     grid = Grid(**content["grid"])
     effort = grid.effort(attempt)
-    _affordable(reading_work(content["protocol"]))
-    with working_precision(effort.precision):
-        parts = parts_of(content["protocol"])
+    _affordable(description.reading_work(content["protocol"]))
+    with balls.working_precision(effort.precision):
+        parts = description.parts_of(content["protocol"])
         if content["adjacency"] != content["protocol"]["adjacency"]:
             raise _Refuted(f"adjacency must be {content['protocol']['adjacency']!r}")
         if len(content["witnesses"]) != len(parts):

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from shuffle_accountant.bracket import __version__
-from shuffle_accountant.cli import calibrate, certificates, design, dpsgd, plot, report
+from shuffle_accountant.cli import calibrate, certificates, design, plot, report
 from shuffle_accountant.cli.design import DEPLOYMENT
 from shuffle_accountant.cli.ledger import LEDGER
 from shuffle_accountant.cli.output import PROGRAM, discard, print_json, spelled_out
@@ -38,7 +38,7 @@ COMMANDS = (
     calibrate.calibrate,
     design.design,
     report.compare,
-    dpsgd.dpsgd,
+    report.dpsgd,
     certificates.audit,
     report.report,
     plot.plot,

@@ -15,21 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Categories,
-    Colluding,
-    Interactive,
-    MinUsers,
-    NamedRandomizer,
-    Participation,
-    Population,
-    Reduction,
-    Tolerance,
-    Variant,
-    with_flags_of,
-)
-from shuffle_accountant.cli.output import computing, json_of, print_json, rows_of
+from shuffle_accountant.cli import flags
+from shuffle_accountant.cli.output import computing, json_of, print_answer, rows_of
 from shuffle_accountant.cli.parsing import examples, flag, one_of
 from shuffle_accountant.reports.tables import columns, only_if
 from shuffle_accountant.rounds.samplings import SAMPLINGS
@@ -44,7 +31,7 @@ _WANTED = {"eps0": "largest", "noise_multiplier": "least", "rounds": "largest", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(NamedRandomizer):
+class Question(flags.NamedRandomizer):
     """What is known, what is wanted, and the target; each field is a flag."""
 
     what: Annotated[
@@ -91,14 +78,14 @@ class Question(NamedRandomizer):
             "are wanted."
         ),
     ] = None
-    min_users: MinUsers = None
-    participation: Participation = None
-    colluding: Colluding = 0
-    population: Population = None
-    categories: Categories = None
-    reduction: Reduction = "auto"
-    variant: Variant = None
-    interactive: Interactive = False
+    min_users: flags.MinUsers = None
+    participation: flags.Participation = None
+    colluding: flags.Colluding = 0
+    population: flags.Population = None
+    categories: flags.Categories = None
+    reduction: flags.Reduction = "auto"
+    variant: flags.Variant = None
+    interactive: flags.Interactive = False
     sampling: Annotated[
         str | None,
         one_of(
@@ -118,7 +105,7 @@ class Question(NamedRandomizer):
     adjacency: Annotated[
         str | None, one_of(_ADJACENCIES, "What neighbours are, for calibrate threshold; one of")
     ] = None
-    tolerance: Tolerance = 1e-3
+    tolerance: flags.Tolerance = 1e-3
 
 
 @examples(
@@ -127,8 +114,8 @@ class Question(NamedRandomizer):
     "calibrate --sampling poisson --steps 100 --epochs 3 --target-epsilon 0.5 --delta 1e-6",
     "calibrate threshold --threshold 20 --target-epsilon 1 --delta 1e-8",
 )
-@with_flags_of(Question)
-def calibrate(typed: Question, as_json: AsJson = False) -> None:
+@flags.with_flags_of(Question)
+def calibrate(typed: Question, as_json: flags.AsJson = False) -> None:
     """Find the largest ε0, the fewest users, the most rounds or the least noise for a target ε.
 
     Or, after "threshold", the threshold or the probability of sampled reports. The
@@ -158,17 +145,16 @@ def calibrate(typed: Question, as_json: AsJson = False) -> None:
     with computing("calibrating") as warnings:
         answer = _solve(wanted, question, typed)
     evidence, further = answer.evidence, answer.evidence.next_bracket
-    if as_json:
-        found = {"quantity": wanted, "value": answer, **json_of(evidence.bracket)}
-        found |= {
-            "next_value": evidence.next_value,
-            "next_lower": None if further is None else further.lower,
-            "next_upper": None if further is None else further.upper,
-            "proven": evidence.proven,
-            "capped": evidence.capped,
-        }
-        print_json(found | {"question": question, "warnings": warnings})
-        return
+    found = {"quantity": wanted, "value": answer, **json_of(evidence.bracket)}
+    found |= {
+        "next_value": evidence.next_value,
+        "next_lower": None if further is None else further.lower,
+        "next_upper": None if further is None else further.upper,
+        "proven": evidence.proven,
+        "capped": evidence.capped,
+        "question": question,
+        "warnings": warnings,
+    }
     extreme = f"the {_WANTED[wanted]} with"
     if evidence.capped:
         extreme = "the end of what is tried, and has"
@@ -176,7 +162,8 @@ def calibrate(typed: Question, as_json: AsJson = False) -> None:
     if further is not None:
         rows.append((f"next {wanted}", repr(evidence.next_value)))
         rows += [(f"next {name}", end) for name, end in rows_of(further)[:2]]
-    print("\n".join([columns(rows), *only_if(evidence.bracket.conditions)]))
+    text = "\n".join([columns(rows), *only_if(evidence.bracket.conditions)])
+    print_answer(as_json, found, text)
 
 
 def _print_threshold(typed: Question, as_json: bool) -> None:
@@ -201,26 +188,22 @@ def _print_threshold(typed: Question, as_json: bool) -> None:
             adjacency=sa.Adjacency(typed.adjacency or sa.Adjacency.ADD_REMOVE.value),
         )
         bracket = sa.epsilon(found, delta=typed.delta, rounds=rounds)
-    if as_json:
-        print_json(
-            {
-                "probability": found.probability,
-                "threshold": found.threshold,
-                "adjacency": found.adjacency.value,
-                "rounds": rounds,
-                **json_of(bracket),
-                "target": {"epsilon": typed.target_epsilon, "delta": typed.delta},
-                "warnings": warnings,
-            }
-        )
-        return
+    answer = {
+        "probability": found.probability,
+        "threshold": found.threshold,
+        "adjacency": found.adjacency.value,
+        "rounds": rounds,
+        **json_of(bracket),
+        "target": {"epsilon": typed.target_epsilon, "delta": typed.delta},
+        "warnings": warnings,
+    }
     rows = [
         ("probability", f"{found.probability!r} of a report"),
         ("threshold", f"{found.threshold}: smaller counts are dropped"),
         *rows_of(bracket),
         ("adjacency", found.adjacency.value),
     ]
-    print("\n".join([columns(rows), *only_if(bracket.conditions)]))
+    print_answer(as_json, answer, "\n".join([columns(rows), *only_if(bracket.conditions)]))
 
 
 def _rates(text: str) -> tuple[float, float]:
@@ -265,7 +248,7 @@ def _training(run: dict[str, Any], question: dict[str, Any]) -> dict[str, Any]:
     return run | {name: question[name] for name in needed}
 
 
-def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
+def _wanted(question: dict[str, Any], law: flags.NamedRandomizer) -> str:
     """Name of the parameter to calibrate: "eps0", "users" or "rounds"."""
     if not law.takes_eps0():
         if question["users"] is None or question["rounds"] is not None:
@@ -296,7 +279,7 @@ def _wanted(question: dict[str, Any], law: NamedRandomizer) -> str:
 
 
 def _solve(
-    wanted: str, question: dict[str, Any], law: NamedRandomizer
+    wanted: str, question: dict[str, Any], law: flags.NamedRandomizer
 ) -> CalibratedFloat | CalibratedInt:
     """Put the question to the library."""
     if wanted == "noise_multiplier":

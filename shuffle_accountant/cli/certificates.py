@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 import shuffle_accountant as sa
 from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.flags import AsJson, Delta, Protocol, picture, with_flags_of
-from shuffle_accountant.cli.output import computing, print_json, saved_figure, writing
+from shuffle_accountant.cli.output import computing, print_answer, saved_figure, writing
 from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.tables import columns
@@ -47,15 +48,12 @@ def certify(
     if 0.0 < made.delta < 1.0:
         with computing("composing"):
             upper = accountant.epsilon(delta=made.delta).upper
-    if as_json:
-        found = {"epsilon": made.epsilon, "delta": made.delta, "upper": upper}
-        print_json({**found, "output": str(output)})
-        return
+    found = {"epsilon": made.epsilon, "delta": made.delta, "upper": upper, "output": str(output)}
     rows = [("epsilon", f"{made.epsilon!r}"), ("delta", f"{made.delta!r}")]
     if upper is not None:
         excess = made.epsilon / upper - 1.0 if upper > 0.0 else 0.0
         rows.append(("bracket", f"{upper!r} (the claim is {max(excess, 0.0):.2%} above it)"))
-    print(columns([*rows, ("written to", str(output))]))
+    print_answer(as_json, found, columns([*rows, ("written to", str(output))]))
 
 
 @examples("verify claim.json", "verify claim.json --max-work 1e7")
@@ -70,18 +68,14 @@ def verify(
     claimed = sa.certificates.Certificate.from_json(_text("certificate", certificate))
     with progress_bar("verifying"):
         found = sa.certificates.verify(claimed, max_work=max_work)
-    if as_json:
-        claim = {"epsilon": claimed.epsilon, "delta": claimed.delta}
-        answer = {"verified": found.verified, "delta": found.delta, "reason": found.reason}
-        print_json({**answer, "claim": claim})
-    else:
-        rows = [
-            ("claim", f"epsilon = {claimed.epsilon!r} at delta = {claimed.delta!r}"),
-            ("adjacency", str(claimed.content["adjacency"])),
-            ("result", found.reason),
-        ]
-        rows += [("delta found", f"<= {found.delta!r}")] if found.verified else []
-        print(columns(rows))
+    claim = {"epsilon": claimed.epsilon, "delta": claimed.delta}
+    rows = [
+        ("claim", f"epsilon = {claimed.epsilon!r} at delta = {claimed.delta!r}"),
+        ("adjacency", str(claimed.content["adjacency"])),
+        ("result", found.reason),
+    ]
+    rows += [("delta found", f"<= {found.delta!r}")] if found.verified else []
+    print_answer(as_json, asdict(found) | {"claim": claim}, columns(rows))
     if not found.verified:
         raise typer.Exit(1)
 
@@ -102,20 +96,21 @@ def check(
     content = _json("state", text)
     with computing("composing"):
         if isinstance(content, dict) and "witnesses" in content:
-            certified, known = _of_certificate(text, claim, delta)
+            held = sa.certificates.Certificate.from_json(text)
+            found = sa.certificates.verify(held)
+            certified = found.verified and held.epsilon <= claim and held.delta <= delta
+            known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
+            known = known if found.verified else found.reason
         else:
             kind: type[sa.FourierAccountant | sa.training.ShuffleLedger] = sa.FourierAccountant
             if isinstance(content, dict) and "steps" in content:
                 kind = sa.training.ShuffleLedger
             upper = kind.from_state_dict(content).epsilon(delta=delta).upper
             certified, known = upper <= claim, f"epsilon <= {upper!r} at delta = {delta!r}"
-    if as_json:
-        print_json({"certified": certified, "claim": claim, "delta": delta, "known": known})
-    else:
-        asked = f"epsilon = {claim!r} at delta = {delta!r}"
-        print(
-            columns([("claim", asked), ("known", known), ("certified", ["no", "yes"][certified])])
-        )
+    answer = {"certified": certified, "claim": claim, "delta": delta, "known": known}
+    asked = f"epsilon = {claim!r} at delta = {delta!r}"
+    rows = [("claim", asked), ("known", known), ("certified", ["no", "yes"][certified])]
+    print_answer(as_json, answer, columns(rows))
     if not certified:
         raise typer.Exit(1)
 
@@ -145,30 +140,18 @@ def audit(
     if output is not None:
         with saved_figure(output) as axes:
             found.plot(ax=axes)
-    if as_json:
-        answer = {
-            "p_value": found.p_value,
-            "consistent": found.consistent,
-            "confidence": found.confidence,
-            "epsilon_lower": excluded,
-            "delta": delta,
-            "warnings": warnings,
-        }
-        print_json(answer)
-    else:
-        print(found)
-        print(f"the scores rule out every epsilon below {excluded:.4g} at delta = {delta:g}")
+    answer = {
+        "p_value": found.p_value,
+        "consistent": found.consistent,
+        "confidence": found.confidence,
+        "epsilon_lower": excluded,
+        "delta": delta,
+        "warnings": warnings,
+    }
+    ruled_out = f"the scores rule out every epsilon below {excluded:.4g} at delta = {delta:g}"
+    print_answer(as_json, answer, f"{found}\n{ruled_out}")
     if not found.consistent:
         raise typer.Exit(1)
-
-
-def _of_certificate(text: str, claim: float, delta: float) -> tuple[bool, str]:
-    held = sa.certificates.Certificate.from_json(text)
-    found = sa.certificates.verify(held)
-    if not found.verified:
-        return False, found.reason
-    known = f"epsilon <= {held.epsilon!r} at delta = {held.delta!r}, verified"
-    return held.epsilon <= claim and held.delta <= delta, known
 
 
 def _text(name: str, path: Path) -> str:

@@ -9,18 +9,8 @@ from typing import Annotated, Any
 import typer
 
 import shuffle_accountant as sa
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Colluding,
-    Delta,
-    MinUsers,
-    Participation,
-    Rounds,
-    Tolerance,
-    Users,
-    picture,
-)
-from shuffle_accountant.cli.output import computing, print_json, saved_figure, writing
+from shuffle_accountant.cli import flags
+from shuffle_accountant.cli.output import computing, print_answer, saved_figure, writing
 from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
 
@@ -28,19 +18,16 @@ File = Annotated[Path, typer.Argument(help="A deployment, as design --export wri
 
 
 @examples("check deployment.json")
-def check(file: File, as_json: AsJson = False) -> None:
+def check(file: File, as_json: flags.AsJson = False) -> None:
     """Compute a deployment's ε and programs anew; exit code 2 if anything does not fit."""
     with computing():
         found = sa.Deployment.load(file)
         proven = found.certificate is not None
         bracket = found.check(proof=proven)
     target = {"epsilon": found.target_epsilon, "delta": found.delta}
-    if as_json:
-        claim = {"lower": bracket.lower, "upper": bracket.upper, "proven": proven}
-        program = found.program.to_dict() | {"eps0": found.program.eps0}
-        digest = {"digest": found.digest, "conditions": list(found.conditions)}
-        print_json({"target": target, **claim, "program": program, **digest})
-        return
+    answer = {"target": target, "lower": bracket.lower, "upper": bracket.upper, "proven": proven}
+    answer["program"] = found.program.to_dict() | {"eps0": found.program.eps0}
+    answer |= {"digest": found.digest, "conditions": list(found.conditions)}
     rows = [
         ("round", repr(found.round)),
         ("rounds", str(found.rounds)),
@@ -50,7 +37,7 @@ def check(file: File, as_json: AsJson = False) -> None:
         ("devices", f"eps0 = {found.program.eps0!r}, rounded down to multiples of 2^-53"),
         ("digest", found.digest),
     ]
-    print(columns(rows))
+    print_answer(as_json, answer, columns(rows))
 
 
 @examples("vectors deployment.json --output vectors.json", "vectors deployment.json --count 10")
@@ -87,17 +74,17 @@ DEPLOYMENT = group(
     "design --users 1e5 --dimension 100 --target-epsilon 1 --delta 1e-8",
 )
 def design(
-    users: Users,
+    users: flags.Users,
     target_epsilon: Annotated[float, flag("ε of all rounds together, > 0.")],
-    delta: Delta,
+    delta: flags.Delta,
     categories: Annotated[int | None, flag("Number of categories, for frequencies, >= 2.")] = None,
     dimension: Annotated[
         int | None, flag("Length of vectors of norm at most 1, for their mean.")
     ] = None,
-    min_users: MinUsers = None,
-    participation: Participation = None,
-    colluding: Colluding = 0,
-    rounds: Rounds = 1,
+    min_users: flags.MinUsers = None,
+    participation: flags.Participation = None,
+    colluding: flags.Colluding = 0,
+    rounds: flags.Rounds = 1,
     exclude: Annotated[
         list[str] | None, flag("Leave a mechanism out; may be repeated.", metavar="MECHANISM")
     ] = None,
@@ -109,9 +96,9 @@ def design(
             metavar="LIMIT",
         ),
     ] = None,
-    tolerance: Tolerance = 1e-3,
-    as_json: AsJson = False,
-    output: Annotated[Path | None, picture("error against ε")] = None,
+    tolerance: flags.Tolerance = 1e-3,
+    as_json: flags.AsJson = False,
+    output: Annotated[Path | None, flags.picture("error against ε")] = None,
     export: Annotated[
         Path | None, flag("Write the recommended deployment as a JSON file.", metavar="FILE")
     ] = None,
@@ -148,12 +135,8 @@ def design(
             found.plot(ax=ax)
     if export is not None:
         export.write_text(found.recommended.deployment().to_json(), encoding="utf-8")
-    if as_json:
-        print_json(found.to_dict() | {"warnings": warnings})
-    else:
-        print(found)
-        if output is not None:
-            print(f"wrote {output}")
+    text = f"{found}" if output is None else f"{found}\nwrote {output}"
+    print_answer(as_json, found.to_dict() | {"warnings": warnings}, text)
 
 
 def _limit(text: str | None) -> dict[str, float]:

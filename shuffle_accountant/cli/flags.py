@@ -128,8 +128,7 @@ class NamedRandomizer:
     def maker(self, *, categories: int | None, interactive: bool) -> Callable[..., LocalRandomizer]:
         """Constructor of the randomizer, called with ``eps0=`` if it takes that.
 
-        Without a name it is randomized response if its number of values is given, else any
-        ε0-LDP randomizer.
+        Without a name it is randomized response of the categories, if given, else any ε0-LDP one.
         """
         parameters = self.given()
         name = parameters.pop("randomizer", None)
@@ -218,21 +217,18 @@ class Protocol(NamedRandomizer):
             if one.name not in free and getattr(self, one.name) != one.default:
                 name = one.name.replace("_", "-")
                 raise ValueError(f"protocol must be left out with {name}: the file says it")
-        return sa.Protocol.from_dict(_json_of(self.protocol))
+        try:
+            text = self.protocol.read_text(encoding="utf-8")
+            held = json.loads(text, object_pairs_hook=validate.json_object)
+        except (OSError, ValueError, RecursionError) as error:
+            why = getattr(error, "strerror", None) or " ".join(str(error).split())
+            path = f"{str(self.protocol)!r:.80}"
+            raise ValueError(f"protocol must be JSON in {path}: {why:.120}") from None
+        return sa.Protocol.from_dict(held)
 
     def accountant(self) -> FourierAccountant:
         """An accountant that has recorded the rounds."""
         return sa.FourierAccountant(tolerance=self.tolerance).compose(self.composed())
-
-
-def _json_of(path: Path) -> Any:
-    """The object in a protocol's file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text, object_pairs_hook=validate.json_object)
-    except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise ValueError(f"protocol must be JSON in {str(path)!r:.80}: {reason:.120}") from None
 
 
 def _parameter(typed: str) -> tuple[str, Any]:

@@ -7,16 +7,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from shuffle_accountant.cli.flags import (
-    AsJson,
-    Categories,
-    Eps0,
-    NamedRandomizer,
-    Population,
-    Users,
-    with_flags_of,
-)
-from shuffle_accountant.cli.output import computing, print_json
+from shuffle_accountant.cli import flags
+from shuffle_accountant.cli.output import computing, print_answer
 from shuffle_accountant.cli.parsing import examples, flag, group
 from shuffle_accountant.reports.tables import columns
 from shuffle_accountant.training.budget import BudgetExceeded
@@ -40,17 +32,17 @@ OfFilter = Annotated[bool, flag("The name is that of a `PrivacyFilter`.", "--fil
 
 
 @examples("create sqlite:///budget.db survey --eps0 2 --users 1e4 --epsilon 1 --delta 1e-6")
-@with_flags_of(NamedRandomizer)
+@flags.with_flags_of(flags.NamedRandomizer)
 def create(
-    named: NamedRandomizer,
+    named: flags.NamedRandomizer,
     url: Url,
     name: Name,
-    users: Users,
+    users: flags.Users,
     epsilon: Annotated[float, flag("Largest ε that may be spent, >= 0.")],
     delta: Annotated[float, flag("δ of the budget, in (0, 1).")],
-    eps0: Eps0 = None,
-    population: Population = None,
-    categories: Categories = None,
+    eps0: flags.Eps0 = None,
+    population: flags.Population = None,
+    categories: flags.Categories = None,
 ) -> None:
     """Make a ledger with a budget; one that is there already must be the same."""
     make = named.maker(categories=categories, interactive=False)
@@ -86,10 +78,21 @@ def step(
 
 
 @examples("show sqlite:///budget.db survey --json", "show sqlite:///budget.db search --filter")
-def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: AsJson = False) -> None:
+def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: flags.AsJson = False) -> None:
     """Print what a ledger or a filter has spent, and whether another step fits."""
     if of_filter:
-        _show_filter(url, name, as_json=as_json)
+        kept = _opened(PrivacyFilter.open, url, name)
+        with computing():
+            used: dict[str, Any] = {
+                "steps": len(kept),
+                "budget": kept.epsilon,
+                "delta": kept.delta,
+                "plan": kept.kind,
+                "used": kept.spent,
+                "receipt": str(kept.receipt),
+            }
+        text = columns([(label, str(value)) for label, value in used.items()])
+        print_answer(as_json, used, text)
         return
     ledger = _opened(ShuffleLedger.open, url, name)
     state = ledger.state_dict()
@@ -102,11 +105,9 @@ def show(url: Url, name: Name, of_filter: OfFilter = False, as_json: AsJson = Fa
             found |= {"lower": spent.lower, "upper": spent.upper}
         if epsilon is not None:
             found["another_fits"] = not ledger.would_exceed()
-    if as_json:
-        print_json(found | {"round": state["round"]})
-    else:
-        rows = [(label.replace("_", " "), str(value)) for label, value in found.items()]
-        print(columns([("round", repr(ledger.round)), *rows]))
+    rows = [(label.replace("_", " "), str(value)) for label, value in found.items()]
+    text = columns([("round", repr(ledger.round)), *rows])
+    print_answer(as_json, found | {"round": state["round"]}, text)
 
 
 @examples("verify sqlite:///budget.db survey --at-least RECEIPT")
@@ -123,24 +124,6 @@ def verify(
     if of_filter:
         open_one = PrivacyFilter.open
     print(f"verified: {len(_opened(open_one, url, name, at_least=at_least))} steps")
-
-
-def _show_filter(url: str, name: str, *, as_json: bool) -> None:
-    """Print what a filter has used up of its budget."""
-    kept = _opened(PrivacyFilter.open, url, name)
-    with computing():
-        found: dict[str, Any] = {
-            "steps": len(kept),
-            "budget": kept.epsilon,
-            "delta": kept.delta,
-            "plan": kept.kind,
-            "used": kept.spent,
-            "receipt": str(kept.receipt),
-        }
-    if as_json:
-        print_json(found)
-    else:
-        print(columns([(label, str(value)) for label, value in found.items()]))
 
 
 def _opened(open_one: Callable[..., Kept], url: str, name: str, **options: Any) -> Kept:

@@ -6,7 +6,6 @@ Streams may be terminals that know ASCII alone, full disks, or have no reader an
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import unicodedata
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from shuffle_accountant.bracket import Bracket, __version__, recorded_warnings
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports.drawing import new_figure
+from shuffle_accountant.sweeping import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,16 +43,15 @@ def rows_of(bracket: Bracket) -> list[tuple[str, str]]:
 
 def print_json(answer: dict[str, Any]) -> None:
     """Print one object on one line, with the version that computed it; infinity is "inf"."""
-    print(json.dumps(_finite(answer) | {"version": __version__}, allow_nan=False))
+    print(json.dumps(plain(answer) | {"version": __version__}, allow_nan=False))
 
 
-def _finite(value: Any) -> Any:
-    """The same value with the text "inf" for infinities, which JSON has no number for."""
-    if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(one) for one in value]
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
+def print_answer(as_json: bool, answer: dict[str, Any], text: object) -> None:
+    """Print the object, or the text."""
+    if as_json:
+        print_json(answer)
+    else:
+        print(text)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import typer
 from shuffle_accountant import explorer
 from shuffle_accountant import validation as validate
 from shuffle_accountant.cli.flags import AsJson, Protocol, with_flags_of
-from shuffle_accountant.cli.output import computing, print_json, saved_figure
+from shuffle_accountant.cli.output import computing, print_answer, saved_figure
 from shuffle_accountant.cli.parsing import examples, flag
 from shuffle_accountant.progress import progress_bar
 from shuffle_accountant.reports import plot as pictures
@@ -61,12 +61,9 @@ def plot(
                 pictures.compare(
                     protocol.composed(rounds=1), delta=compare_at, rounds=counts, ax=ax
                 )
-    if as_json:
-        question = protocol.question() | {"delta": mark_at, "compare_at": compare_at}
-        found = {"output": str(output), **_drawn(ax), "question": question}
-        print_json(found | {"warnings": warnings})
-    else:
-        print(f"wrote {output}")
+    question = protocol.question() | {"delta": mark_at, "compare_at": compare_at}
+    found = {"output": str(output), **_drawn(ax), "question": question, "warnings": warnings}
+    print_answer(as_json, found, f"wrote {output}")
 
 
 def _drawn(ax: Axes) -> dict[str, Any]:
@@ -101,10 +98,8 @@ def figures(
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    if as_json:
-        print_json({"rows": rows, "output": str(output), "table": str(table)})
-    else:
-        print(f"{found.about}\nwrote {output} and {table}")
+    answer = {"rows": rows, "output": str(output), "table": str(table)}
+    print_answer(as_json, answer, f"{found.about}\nwrote {output} and {table}")
 
 
 @examples("explore", "explore --headless --port 8000")

@@ -22,7 +22,7 @@ from shuffle_accountant import certificates
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import Bracket, __version__
-from shuffle_accountant.certificates.certificate import Certificate, json_content
+from shuffle_accountant.certificates.schema import Certificate, json_content
 from shuffle_accountant.deployment.programs import Program, program_of, vectors_of
 from shuffle_accountant.randomizers.estimation import Estimate, FrequencyEstimator
 from shuffle_accountant.registry import digest_of, sealed, unsealed

@@ -16,14 +16,7 @@ from shuffle_accountant.deployment.description import Deployment
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
-from shuffle_accountant.reports.drawing import (
-    curve_style,
-    legend_beside,
-    new_axes,
-    nothing_drawn,
-    plain_ticks,
-    titled,
-)
+from shuffle_accountant.reports import drawing
 from shuffle_accountant.reports.tables import WIDTH, Tabular, rounded_up, rows_of_lines, under
 
 if TYPE_CHECKING:
@@ -140,13 +133,7 @@ class DesignRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Excluded:
-    """A candidate that does not meet the target, and why.
-
-    Attributes:
-        name: of the mechanism.
-        place: "shuffle", "local" or "central".
-        reason: one line.
-    """
+    """A candidate that does not meet the target, and why, in a line."""
 
     name: str
     place: str
@@ -267,7 +254,12 @@ class Design(Tabular):
     def cells(self) -> list[tuple[str, ...]]:
         """Short texts of the table, the header first."""
         header = ("mechanism", "where", "eps0", "RMSE", "largest", "bits", "messages")
-        return [header, *map(_line, self.all_rows)]
+        rows = []
+        for one in self.all_rows:
+            errors = f"{one.rmse:.3g}", f"{one.largest_error:.3g}"
+            sent = f"{one.bits:.4g}", f"{one.messages:.4g}"
+            rows.append((one.name, one.place, one._eps0_shown, *errors, *sent))
+        return [header, *rows]
 
     def records(self) -> list[dict[str, Any]]:
         """Fields of each row, with both ends of epsilon and the mechanism as it is written."""
@@ -291,9 +283,9 @@ class Design(Tabular):
         Args:
             factors: by which mechanisms' own parameters (ε0, or the noise) are changed, each > 0.
         """
-        ax = new_axes(ax)
+        ax = drawing.new_axes(ax)
         question = self.question
-        titled(ax, question.told)
+        drawing.titled(ax, question.told)
         of = "a frequency" if question.of == "categories" else "the mean vector, 2-norm"
         ax.set(
             xlabel=f"ε of all rounds (nats) at δ = {question.delta:g}",
@@ -308,15 +300,15 @@ class Design(Tabular):
             else:
                 left_out.append(f"{row.name}: no ε around the target")
         if not ax.get_lines():
-            nothing_drawn(ax, "no mechanism meets the target with an error below 1")
+            drawing.nothing_drawn(ax, "no mechanism meets the target with an error below 1")
         else:
             ax.set(xscale="log", yscale="log")
-            plain_ticks(ax.xaxis)
-            plain_ticks(ax.yaxis)
+            drawing.plain_ticks(ax.xaxis)
+            drawing.plain_ticks(ax.yaxis)
             ax.grid(alpha=0.25)
             target = question.target_epsilon
             ax.axvline(target, color="0.4", linestyle=":", label=f"target, ε = {target:g}")
-        legend_beside(ax, left_out)
+        drawing.legend_beside(ax, left_out)
         return ax
 
 
@@ -343,21 +335,9 @@ def _draw(
     epsilons, errors, largest = zip(*points, strict=True)
     where = "" if row.place == "shuffle" else f" ({row.place})"
     label = f"{row.name}{where}: {row.rmse:.3g} at the target, largest {row.largest_error:.3g}"
-    style = curve_style(number)
+    style = drawing.curve_style(number)
     ax.plot(epsilons, errors, **style, label=label)
     if band:
         label = f"{row.name}: to the largest error of all categories or coordinates (95 %)"
         color = style["color"]
         ax.fill_between(epsilons, errors, largest, color=color, alpha=0.15, label=label)
-
-
-def _line(row: DesignRow) -> tuple[str, ...]:
-    return (
-        row.name,
-        row.place,
-        row._eps0_shown,
-        f"{row.rmse:.3g}",
-        f"{row.largest_error:.3g}",
-        f"{row.bits:.4g}",
-        f"{row.messages:.4g}",
-    )

@@ -21,23 +21,11 @@ from shuffle_accountant.design.candidates import Candidate, Curator, Noise, Rand
 from shuffle_accountant.design.limit import limit_mu
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.randomizers import count_laws as laws
+from shuffle_accountant.randomizers import oracles
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.channel import ChannelRandomizer
-from shuffle_accountant.randomizers.count_laws import (
-    AsymmetricGeometric,
-    Binomial,
-    CountLaw,
-    DiscreteGaussian,
-    NegativeBinomial,
-    Poisson,
-)
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
-from shuffle_accountant.randomizers.oracles import (
-    RAPPOR,
-    HadamardResponse,
-    LocalHashing,
-    SubsetSelection,
-)
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.randomizers.registry import own_kinds
 from shuffle_accountant.rounds.mechanisms import PureMechanism
@@ -76,13 +64,13 @@ class _Oracle(RandomizedMessages):
 
     def bits(self, mechanism: Any, question: Question) -> float:
         match mechanism:
-            case RAPPOR():
+            case oracles.RAPPOR():
                 return float(mechanism.categories)
-            case HadamardResponse():
+            case oracles.HadamardResponse():
                 return math.log2(mechanism.columns)
-            case LocalHashing():
+            case oracles.LocalHashing():
                 return _SEED + math.log2(mechanism.buckets)
-            case SubsetSelection():
+            case oracles.SubsetSelection():
                 k, d = mechanism.categories, mechanism.size
                 sets = float(gammaln(k + 1) - gammaln(d + 1) - gammaln(k - d + 1))
                 return sets / math.log(2.0)
@@ -187,7 +175,7 @@ class _Dummies(_NoisyCounts):
 
     name: str
     place: str
-    law: Callable[[int], CountLaw]
+    law: Callable[[int], laws.CountLaw]
     variance_of_one: float
     keep: float | None = None
 
@@ -222,7 +210,7 @@ class _Dummies(_NoisyCounts):
         share = float(exact)
         return share if Fraction(share) <= exact else math.nextafter(share, 0.0)
 
-    def _round(self, law: CountLaw, categories: int, honest: float) -> DummyMessages:
+    def _round(self, law: laws.CountLaw, categories: int, honest: float) -> DummyMessages:
         if self.keep is None:
             return NoiseMessages(categories=categories, dummies=law, honest=honest)
         return AugmentedShuffle(categories=categories, keep=self.keep, dummies=law)
@@ -266,7 +254,7 @@ class _Geometric(_NoisyCounts, Noise):
         return AugmentedShuffle(
             categories=categories,
             keep=keep,
-            dummies=AsymmetricGeometric(mode=mode, left=left, right=right),
+            dummies=laws.AsymmetricGeometric(mode=mode, left=left, right=right),
         )
 
     def changed(self, mechanism: Any, factor: float, question: Question) -> AugmentedShuffle:
@@ -289,7 +277,7 @@ class _DiscreteGaussian(_NoisyCounts, Noise):
     place: str = "central"
 
     def with_noise(self, noise: float, question: Question) -> AugmentedShuffle:
-        law = DiscreteGaussian(mode=math.ceil(_FAR * noise), sigma=noise)
+        law = laws.DiscreteGaussian(mode=math.ceil(_FAR * noise), sigma=noise)
         return AugmentedShuffle(categories=question.size, keep=1.0, dummies=law)
 
     def changed(self, mechanism: Any, factor: float, question: Question) -> AugmentedShuffle:
@@ -299,16 +287,16 @@ class _DiscreteGaussian(_NoisyCounts, Noise):
         return 1.0  # the value alone
 
 
-def _poisson(amount: int) -> Poisson:
-    return Poisson(mean=float(amount))
+def _poisson(amount: int) -> laws.Poisson:
+    return laws.Poisson(mean=float(amount))
 
 
-def _fair_coins(amount: int) -> Binomial:
-    return Binomial(trials=amount, probability=0.5)
+def _fair_coins(amount: int) -> laws.Binomial:
+    return laws.Binomial(trials=amount, probability=0.5)
 
 
-def _rare_successes(amount: int) -> NegativeBinomial:
-    return NegativeBinomial(size=0.01 * amount, probability=0.1)
+def _rare_successes(amount: int) -> laws.NegativeBinomial:
+    return laws.NegativeBinomial(size=0.01 * amount, probability=0.1)
 
 
 @dataclass(frozen=True)
@@ -361,19 +349,19 @@ class _GeometricCurator(_Curator):
 
 def frequency_candidates() -> tuple[Candidate, ...]:
     """All candidates of a design of frequencies."""
-    oracles: list[Candidate] = []
+    every: list[Candidate] = []
     for place in ("shuffle", "local"):
-        oracles += [
+        every += [
             _Oracle("k-ary randomized response", place, RandomizedResponse),
-            _Oracle("RAPPOR", place, RAPPOR),
-            _Oracle("Hadamard response", place, HadamardResponse),
-            _SizedOracle("subset selection", place, SubsetSelection, "size"),
-            _SizedOracle("local hashing", place, LocalHashing, "buckets"),
+            _Oracle("RAPPOR", place, oracles.RAPPOR),
+            _Oracle("Hadamard response", place, oracles.HadamardResponse),
+            _SizedOracle("subset selection", place, oracles.SubsetSelection, "size"),
+            _SizedOracle("local hashing", place, oracles.LocalHashing, "buckets"),
         ]
         own = own_kinds("categories", "eps0")
-        oracles += [_Oracle(one.kind, place, one) for one in own if hasattr(one, "frequency_error")]
+        every += [_Oracle(one.kind, place, one) for one in own if hasattr(one, "frequency_error")]
     return (
-        *oracles,
+        *every,
         _Bits("a randomized bit per category", "shuffle", RandomizedResponse),
         _Dummies("Poisson noise messages", "shuffle", _poisson, 1.0),
         _Dummies("binomial noise messages", "shuffle", _fair_coins, 0.25),

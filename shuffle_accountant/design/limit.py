@@ -59,8 +59,6 @@ class GaussianLimit:
     """The limit for many users of a round, composed: approximations, never bounds.
 
     Attributes:
-        round: the round.
-        rounds: number of rounds.
         mu: distance of the two normal distributions, of all rounds together.
     """
 

@@ -102,20 +102,16 @@ class Question:
         if self.size == 1:
             counted = "coordinate"
         times = f"{self.rounds} round" + ("s" if self.rounds > 1 else "")
+        absent = "" if self.min_users is None else f", of whom {self.min_users} send at least"
+        if self.participation is not None:
+            absent = f", of whom each sends with probability {self.participation:g}"
+            absent += " (only if attendance is secret)"
+        absent += f", {self.colluding} colluding" if self.colluding else ""
         return (
-            f"{self.users} user{'s' if self.users > 1 else ''}{self._absent}, "
+            f"{self.users} user{'s' if self.users > 1 else ''}{absent}, "
             f"{self.size} {counted}, {times}: "
             f"ε <= {self.target_epsilon:g} at δ = {self.delta:g}"
         )
-
-    @property
-    def _absent(self) -> str:
-        """Words on users who may not send or who collude; empty if there are none."""
-        words = "" if self.min_users is None else f", of whom {self.min_users} send at least"
-        if self.participation is not None:
-            words = f", of whom each sends with probability {self.participation:g}"
-            words += " (only if attendance is secret)"
-        return words + (f", {self.colluding} colluding" if self.colluding else "")
 
     @property
     def mu(self) -> float:

@@ -17,15 +17,10 @@ from shuffle_accountant.design.limit import gaussian_mu
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.losses.steps.null_clones import charge
 from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.randomizers import vectors
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.noise import GaussianVectors
 from shuffle_accountant.randomizers.registry import own_kinds
-from shuffle_accountant.randomizers.vectors import (
-    DuchiL2,
-    DuchiLInf,
-    PrivUnit,
-    SampledCoordinates,
-)
 from shuffle_accountant.rounds.protocol import Protocol
 
 # Bits of one real number in a message.
@@ -51,9 +46,9 @@ class _Vectors(RandomizedMessages):
 
     def bits(self, mechanism: Any, question: Question) -> float:
         match mechanism:
-            case DuchiLInf():
+            case vectors.DuchiLInf():
                 return float(question.size)
-            case SampledCoordinates():
+            case vectors.SampledCoordinates():
                 return mechanism.coordinates * (1.0 + math.log2(question.size))
         return float(_FLOAT * question.size)
 
@@ -184,16 +179,12 @@ def _estimates_means(kind: type[LocalRandomizer]) -> bool:
 
 
 def mean_candidates(dimension: int, *, gaussian_messages: bool) -> tuple[Candidate, ...]:
-    """All candidates of a design of means.
-
-    Args:
-        gaussian_messages: whether to look at these too.
-    """
+    """All candidates of a design of means, Gaussian messages only if they are wanted."""
     kinds: list[tuple[str, Callable[..., LocalRandomizer]]] = [
-        ("PrivUnit", PrivUnit),
-        ("Duchi et al., sphere", DuchiL2),
-        ("Duchi et al., cube", DuchiLInf),
-        ("sampled coordinates", SampledCoordinates),
+        ("PrivUnit", vectors.PrivUnit),
+        ("Duchi et al., sphere", vectors.DuchiL2),
+        ("Duchi et al., cube", vectors.DuchiLInf),
+        ("sampled coordinates", vectors.SampledCoordinates),
         *((one.kind, one) for one in own_kinds("dimension", "eps0") if _estimates_means(one)),
     ]
     kinds = [one for one in kinds if dimension >= getattr(one[1], "least_dimension", 1)]

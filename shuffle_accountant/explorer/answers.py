@@ -17,12 +17,7 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An epsilon as it is shown.
-
-    Attributes:
-        local: epsilon of all rounds without a shuffler, nats.
-        warnings: what the accountant warned of, one line each.
-    """
+    """An epsilon as it is shown, with that of all rounds without a shuffler (nats) and warnings."""
 
     bracket: sa.Bracket
     local: float

@@ -82,7 +82,6 @@ def _():
         between them. Report the upper one.
         """
     )
-    return
 
 
 @app.cell
@@ -164,19 +163,16 @@ def _(chosen):
         f'without the shuffler it would be <span id="local">{answer.local:g}</span>.</p>'
         + told(answer, "epsilon")
     )
-    return
 
 
 @app.cell
 def _(chosen):
     mo.Html(f'<p id="target">{html.escape(answers.target_met(chosen))}</p>')
-    return
 
 
 @app.cell
 def _(chosen):
     both_ways(chosen)
-    return
 
 
 @app.cell
@@ -187,7 +183,6 @@ def _(chosen):
             mo.image(answers.profile_picture(chosen), alt="δ against ε", width="100%"),
         ]
     )
-    return
 
 
 @app.cell
@@ -198,7 +193,6 @@ def _(chosen):
             table(answers.error_rows(chosen)),
         ]
     )
-    return
 
 
 @app.cell
@@ -209,7 +203,6 @@ def _(chosen):
             table(answers.attack_rows(chosen)),
         ]
     )
-    return
 
 
 @app.cell
@@ -238,7 +231,6 @@ def _(chosen, sampled, threshold):
         delta=chosen.delta,
     )
     mo.vstack([mo.Html(told(answers.epsilon_of(counts), "threshold")), both_ways(counts)])
-    return
 
 
 @app.cell
@@ -269,7 +261,6 @@ def _(chosen, instantaneous, permanent):
         delta=chosen.delta,
     )
     mo.vstack([mo.Html(told(answers.epsilon_of(copies), "copies")), both_ways(copies)])
-    return
 
 
 @app.cell
@@ -299,13 +290,7 @@ def _(bands, delta, epochs, noise_multiplier, steps):
         bands=bands.value,
         delta=delta.value,
     )
-    mo.vstack(
-        [
-            table(answers.sampling_rows(run)),
-            both_ways(run),
-        ]
-    )
-    return
+    mo.vstack([table(answers.sampling_rows(run)), both_ways(run)])
 
 
 if __name__ == "__main__":

@@ -238,12 +238,7 @@ class Deployment(Rounds):
 
 @dataclass(frozen=True, kw_only=True)
 class Thresholds(Rounds):
-    """Counts of sampled reports, of which those below a threshold are dropped.
-
-    Attributes:
-        probability: with which each user reports, in (0, 1).
-        threshold: the smallest count that is released.
-    """
+    """Counts of sampled reports, of which those below a threshold are dropped."""
 
     probability: float = 0.1
     threshold: int = 20
@@ -273,11 +268,7 @@ class Thresholds(Rounds):
 class Memoised(Rounds):
     """Rounds in which each user sends noisy copies of one binary answer, which it keeps.
 
-    Attributes:
-        permanent: eps0 of the answer that is kept, nats.
-        instantaneous: eps0 of each copy, nats.
-        users: who take part in every round.
-        colluding: those of them who work with the observer.
+    The eps0 are of the permanent answer and of a copy; the colluding are among the users.
     """
 
     permanent: float = 4.0

@@ -43,7 +43,7 @@ def makers() -> dict[str, Maker]:
 
     Kinds are those that the package registers, the most general first, and the public shorthands.
     """
-    for name in sa.__all__:  # what is imported lazily registers itself
+    for name in dir(sa):  # what is imported lazily registers itself
         getattr(sa, name)
     kinds = {
         kind.__name__: kind

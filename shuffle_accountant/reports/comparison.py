@@ -99,7 +99,11 @@ class Comparison(Tabular, Sequence[ComparisonRow]):
     def cells(self) -> list[tuple[str, ...]]:
         """Short texts of the table, the header first."""
         header = ("bound", "form", "sound", f"epsilon at delta = {self.delta:g}")
-        return [header, *map(_cells, self.rows)]
+        rows = []
+        for row in self.rows:
+            form = ", ".join(word for word in (row.form, *row.via) if word)
+            rows.append((row.name, form, "yes" if row.sound else "no", row.value()))
+        return [header, *rows]
 
 
 def compare(
@@ -132,7 +136,19 @@ def compare(
     rounds = validate.integer(minimum=0, maximum=strong_composition.MOST_ROUNDS, rounds=rounds)
     question = Question(protocol=asked * rounds, delta=validate.open_unit(delta=delta))
     tolerance = validate.positive(tolerance=tolerance)
-    rows = [_certified(protocol, question.delta, tolerance) for protocol in _readings(question)]
+    rows = []
+    for protocol in _readings(question):
+        found = accountant_of(protocol, tolerance=tolerance).epsilon(delta=question.delta)
+        rows.append(
+            ComparisonRow(
+                name=CERTIFIED,
+                form=found.reduction,
+                epsilon=found.upper,
+                lower=found.lower,
+                sound=True,
+                source="this package",
+            )
+        )
     rows += [
         ComparisonRow(name=one.name, sound=one.sound, source=one.source, **asdict(answer))
         for one in BOUNDS
@@ -179,20 +195,3 @@ def _readings(question: Question) -> Iterator[Protocol]:
     clones = [(replace(one, reduction="clones", variant=None), count) for one, count in kinds]
     if any(a.reduced() != b.reduced() for (a, _), (b, _) in zip(kinds, clones, strict=True)):
         yield Protocol(clones)
-
-
-def _certified(protocol: Protocol, delta: float, tolerance: float) -> ComparisonRow:
-    found = accountant_of(protocol, tolerance=tolerance).epsilon(delta=delta)
-    return ComparisonRow(
-        name=CERTIFIED,
-        form=found.reduction,
-        epsilon=found.upper,
-        lower=found.lower,
-        sound=True,
-        source="this package",
-    )
-
-
-def _cells(row: ComparisonRow) -> tuple[str, ...]:
-    form = ", ".join(word for word in (row.form, *row.via) if word)
-    return row.name, form, "yes" if row.sound else "no", row.value()

@@ -18,21 +18,10 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.accountant import FourierAccountant
 from shuffle_accountant.bracket import PrivacyProfile, format_ends
+from shuffle_accountant.reports import drawing
 from shuffle_accountant.reports.comparison import CERTIFIED, ComparisonRow, asked_round
 from shuffle_accountant.reports.comparison import compare as compare_bounds
-from shuffle_accountant.reports.drawing import (
-    MISSING,
-    band,
-    bound_named,
-    certified_style,
-    curve_style,
-    legend_beside,
-    new_axes,
-    nothing_drawn,
-    plain_ticks,
-    protocol_told,
-    titled,
-)
+from shuffle_accountant.reports.drawing import MISSING
 from shuffle_accountant.reports.rows import Report, ReportRow, accountant_of
 from shuffle_accountant.reports.samplings import compare_samplings
 from shuffle_accountant.rounds.protocol import Rounds
@@ -76,27 +65,27 @@ def profile(
         reach = accountant.epsilon(delta=min(SMALLEST_DELTA, asked or 1.0)).upper
         epsilons = np.linspace(0.0, reach if 0.0 < reach < np.inf else 1.0, _POINTS)
     curve = accountant.profile(epsilons)
-    ax = new_axes(ax)
+    ax = drawing.new_axes(ax)
     ax.set(xlabel="ε (nats)", ylabel="δ (probability)")
     # a second curve on the same axes has a style and a line of the title of its own
     first = not ax.get_lines()
-    told = protocol_told(accountant.protocol)
+    told = drawing.protocol_told(accountant.protocol)
     before = ax.get_title().splitlines()
-    titled(ax, *dict.fromkeys([*before, told if label is None else f"{label}: {told}"]))
+    drawing.titled(ax, *dict.fromkeys([*before, told if label is None else f"{label}: {told}"]))
     shown = curve.upper > 0.0
     if not shown.any():
-        nothing_drawn(ax, _why_nothing(accountant, curve))
+        drawing.nothing_drawn(ax, _why_nothing(accountant, curve))
         return ax
     ax.set(yscale="log")
     # what is 0 cannot be drawn on a logarithmic scale
     lower = np.maximum(curve.lower[shown], 1e-3 * curve.upper[shown].min())
-    style = certified_style() if first else curve_style(len(ax.get_lines()))
+    style = drawing.certified_style() if first else drawing.curve_style(len(ax.get_lines()))
     line = {"markevery": max(len(curve) // 8, 1)} | ({} if label is None else {"label": label})
-    band(ax, curve.epsilons[shown], lower, curve.upper[shown], style, **line)
+    drawing.band(ax, curve.epsilons[shown], lower, curve.upper[shown], style, **line)
     if asked is not None:
         _mark(ax, accountant, asked)
     ax.grid(alpha=0.25)
-    legend_beside(ax)
+    drawing.legend_beside(ax)
     return ax
 
 
@@ -175,18 +164,20 @@ def compare(
     for count in counts:
         for row in compare_bounds(one, delta=delta, rounds=count):
             curves[row.name, row.form].append((count, row))
-    ax = new_axes(ax)
-    titled(ax, protocol_told(one).removesuffix("; 1 round"))
+    ax = drawing.new_axes(ax)
+    drawing.titled(ax, drawing.protocol_told(one).removesuffix("; 1 round"))
     ax.set(xlabel="rounds (number)", ylabel=f"ε (nats) at δ = {delta:g}")
     if all(_refused(row) for curve in curves.values() for _, row in curve):
-        nothing_drawn(ax, f"{_why_left_out(next(iter(curves.values())))} at every number of rounds")
+        drawing.nothing_drawn(
+            ax, f"{_why_left_out(next(iter(curves.values())))} at every number of rounds"
+        )
         return ax
     _log_axes(ax, counts)
     for number, curve in enumerate(curves.values()):
         _draw_bound(ax, number, [(count, row) for count, row in curve if not _refused(row)])
-    plain_ticks(ax.yaxis)
+    drawing.plain_ticks(ax.yaxis)
     ax.grid(alpha=0.25)
-    legend_beside(ax, _left_out(curves))
+    drawing.legend_beside(ax, _left_out(curves))
     return ax
 
 
@@ -194,15 +185,17 @@ def _draw_bound(ax: Axes, number: int, curve: _Curve) -> None:
     if not curve:
         return
     one, x = curve[0][1], [count for count, _ in curve]
-    label = bound_named(one.name, one.form) + ("" if one.sound else ", not sound")
+    label = drawing.bound_named(one.name, one.form) + ("" if one.sound else ", not sound")
     upper = [row.epsilon for _, row in curve if row.epsilon is not None]
     lower = [row.lower for _, row in curve if row.lower is not None]
     if one.name != CERTIFIED:
-        ax.plot(x, upper, **curve_style(number), label=label)
+        ax.plot(x, upper, **drawing.curve_style(number), label=label)
         return
     # the second bracket, of any randomizer with this ε0, is a bracket too
-    style = curve_style(number) | {"linewidth": 2.0} if number else certified_style()
-    band(ax, x, lower, upper, style, label=label)
+    style = (
+        drawing.curve_style(number) | {"linewidth": 2.0} if number else drawing.certified_style()
+    )
+    drawing.band(ax, x, lower, upper, style, label=label)
 
 
 def _left_out(curves: dict[tuple[str, str], _Curve]) -> Iterator[str]:
@@ -211,7 +204,7 @@ def _left_out(curves: dict[tuple[str, str], _Curve]) -> Iterator[str]:
     for key, curve in curves.items():
         reason = _why_left_out(curve)
         if reason is not None:
-            named[reason].append(bound_named(*key))
+            named[reason].append(drawing.bound_named(*key))
     for reason, names in named.items():
         yield f"{', '.join(names)}: {reason}"
 
@@ -235,17 +228,24 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
     are named without a bar.
     """
     rows = validate.instance(Report, rows=rows)
-    ax = new_axes(ax)
-    titled(ax, *filter(None, [rows.about]), f"shares of what could leak, at δ = {rows.delta:g}")
+    ax = drawing.new_axes(ax)
+    drawing.titled(
+        ax, *filter(None, [rows.about]), f"shares of what could leak, at δ = {rows.delta:g}"
+    )
     ax.set(xlabel="share of what could leak: from 0, nothing, to 1, everything")
     places = list(enumerate(reversed(rows.rows)))  # heights: the first row is on top
-    shares = {place: row.share for place, row in places if row.share and _leaks(row)}
+    # an upper end above the value without a leak by round-off alone is none
+    shares = {
+        place: row.share
+        for place, row in places
+        if row.share and row.upper and row.upper - row.nothing > _ROUND_OFF * row.nothing
+    }
     if shares:
         ax.set(xscale="log", xlim=(0.1 * min(shares.values()), 1.0))
         ax.barh(list(shares), list(shares.values()), color="#56b4e9", edgecolor="black")
         ax.grid(axis="x", alpha=0.25)
     else:
-        nothing_drawn(ax, "every share is 0: nothing leaks" if rows.rows else "no measures")
+        drawing.nothing_drawn(ax, "every share is 0: nothing leaks" if rows.rows else "no measures")
     ax.set_yticks(
         range(len(places)),
         [f"{row.measure}\n" + textwrap.fill(f"({row.scope})", 40) for _, row in places],
@@ -257,11 +257,6 @@ def report(rows: Report, *, ax: Axes | None = None) -> Axes:
         number = textwrap.fill(_number(row), 44)
         ax.text(1.01, place, number, transform=beside, va="center", fontsize="x-small")
     return ax
-
-
-def _leaks(row: ReportRow) -> bool:
-    """Whether the upper end is above the measure's value without a leak by more than round-off."""
-    return row.upper is not None and row.upper - row.nothing > _ROUND_OFF * row.nothing
 
 
 def _number(row: ReportRow) -> str:
@@ -280,7 +275,7 @@ def samplings(
     steps: int,
     delta: float,
     epochs: Sequence[int] = (1, 2, 4, 8, 16),
-    samplings: Sequence[str] = tuple(SAMPLINGS),
+    samplings: Sequence[str] = SAMPLINGS,
     bands: int = 4,
     tolerance: float = 1e-3,
     ax: Axes | None = None,
@@ -301,8 +296,10 @@ def samplings(
         )
         for count in counts
     ]
-    ax = new_axes(ax)
-    titled(ax, f"DP-SGD with noise multiplier {noise_multiplier:g}, {steps:,} steps an epoch")
+    ax = drawing.new_axes(ax)
+    drawing.titled(
+        ax, f"DP-SGD with noise multiplier {noise_multiplier:g}, {steps:,} steps an epoch"
+    )
     ax.set(xlabel="epochs (number)", ylabel=f"ε (nats) at δ = {delta:g}")
     left_out = []
     for number, curve in enumerate(zip(*rows, strict=True)):
@@ -315,23 +312,19 @@ def samplings(
             ends = " to ".join(format_ends(last.lower, last.upper))
             label = f"{name}, {last.batches}; after {some[-1][0]:,}: {ends}"
             x, lower, upper = zip(*((c, r.lower, r.upper) for c, r in some), strict=True)
-            band(ax, x, lower, upper, curve_style(number), label=label)
+            drawing.band(ax, x, lower, upper, drawing.curve_style(number), label=label)
     if not ax.get_lines():
-        nothing_drawn(ax, "; ".join(left_out))
+        drawing.nothing_drawn(ax, "; ".join(left_out))
         return ax
     _log_axes(ax, counts)
-    plain_ticks(ax.yaxis)
+    drawing.plain_ticks(ax.yaxis)
     ax.grid(alpha=0.25)
-    legend_beside(ax, left_out)
+    drawing.legend_beside(ax, left_out)
     return ax
 
 
 def doublings(**named: int) -> list[int]:
-    """1, 2, 4, … up to a number, which is the last.
-
-    Args:
-        **named: the number under its name, >= 1.
-    """
+    """1, 2, 4, … up to a named number >= 1, which is the last."""
     ((name, last),) = named.items()
     last = validate.integer(minimum=1, **{name: last})
     return [*(2**i for i in range(last.bit_length()) if 2**i < last), last]

@@ -148,12 +148,9 @@ def _about(row: ReportRow) -> str:
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of a report: recorded rounds, delta, and the shuffler of the order, if any.
+    """Rounds that an accountant has recorded, delta, and the shuffler of the order, if any.
 
-    Attributes:
-        accountant: has recorded the rounds.
-        delta: privacy parameter of all rounds, in (0, 1).
-        order: the shuffler of the order in the place of the uniform one, or None.
+    That shuffler is in the place of the uniform one.
     """
 
     accountant: FourierAccountant

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.reports.rows import accountant_of
+from shuffle_accountant.rounds import samplings as runs
 from shuffle_accountant.rounds.attained import attained_epsilon
 from shuffle_accountant.rounds.batches import ShuffledBatches
-from shuffle_accountant.rounds.protocol import Protocol
-from shuffle_accountant.rounds.samplings import (
-    CORRELATED,
-    SAMPLINGS,
-    correlated_run,
-    sampling_named,
-    training_run,
-)
 
 # By sampling: the batches that a record is in, and the meaning of the interval's ends.
 _MEANING = {
@@ -65,41 +58,41 @@ def compare_samplings(
     steps: int,
     epochs: int = 1,
     delta: float,
-    samplings: Sequence[str] = tuple(SAMPLINGS),
+    samplings: Sequence[str] = runs.SAMPLINGS,
     bands: int = 4,
     tolerance: float = 1e-3,
 ) -> list[SamplingRow]:
     """Epsilon of one run of DP-SGD for each way of making its batches.
 
-    The true epsilon of each is certainly in its interval, under zero-out adjacency. For allocation
-    and Poisson sampling that is the bracket of the pair, which Gaussian steps attain. For shuffled
-    batches no exact value is known: the lower end is `attained_epsilon`, the upper end the bound by
-    null clones, and the interval is as wide as the gap between both. Runs with correlated noise
-    ("banded", with as many bands as stated, and "tree") are worked out where they are named: they
-    take seconds.
+    The true epsilon of each is certainly in its interval, under zero-out adjacency: for allocation
+    and Poisson sampling the bracket of the pair, which Gaussian steps attain; for shuffled batches
+    from `attained_epsilon` to the bound by null clones. Runs with correlated noise ("banded", with
+    as many bands as stated, and "tree") are worked out where they are named: they take seconds.
     """
-    names = [sampling_named(name, correlated=True) for name in samplings]
+    names = [runs.sampling_named(name, correlated=True) for name in samplings]
     delta = validate.open_unit(delta=delta)
 
-    def run(name: str) -> Protocol:
-        make = partial(correlated_run, bands=bands) if name in CORRELATED else training_run
-        return make(name, noise_multiplier=noise_multiplier, steps=steps, epochs=epochs)
-
-    return [_row(name, run(name), delta, tolerance) for name in names]
-
-
-def _row(sampling: str, protocol: Protocol, delta: float, tolerance: float) -> SamplingRow:
-    bracket = accountant_of(protocol, tolerance=tolerance).epsilon(delta=delta)
-    lower = bracket.lower
-    for one, count in protocol:
-        if isinstance(one, ShuffledBatches):
-            lower = min(attained_epsilon(one, delta=delta, rounds=count).lower, bracket.upper)
-    batches, meaning = _MEANING[sampling]
-    return SamplingRow(
-        sampling=sampling,
-        batches=batches,
-        lower=lower,
-        upper=bracket.upper,
-        reduction=bracket.reduction,
-        meaning=meaning,
-    )
+    given: dict[str, Any] = {"noise_multiplier": noise_multiplier, "steps": steps, "epochs": epochs}
+    rows = []
+    for name in names:
+        if name in runs.CORRELATED:
+            run = runs.correlated_run(name, **given, bands=bands)
+        else:
+            run = runs.training_run(name, **given)
+        bracket = accountant_of(run, tolerance=tolerance).epsilon(delta=delta)
+        lower = bracket.lower
+        for one, count in run:
+            if isinstance(one, ShuffledBatches):
+                lower = min(attained_epsilon(one, delta=delta, rounds=count).lower, bracket.upper)
+        batches, meaning = _MEANING[name]
+        rows.append(
+            SamplingRow(
+                sampling=name,
+                batches=batches,
+                lower=lower,
+                upper=bracket.upper,
+                reduction=bracket.reduction,
+                meaning=meaning,
+            )
+        )
+    return rows

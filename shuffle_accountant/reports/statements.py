@@ -13,19 +13,10 @@ from shuffle_accountant.bracket import __version__
 from shuffle_accountant.randomizers.count_laws import Binomial
 from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.reports.tables import rounded_up
-from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds import allocation, batches, matrix, memoised, thresholds
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import (
-    CyclicPoisson,
-    FixedSizeSampled,
-    PoissonSampled,
-    ShuffledBatches,
-)
-from shuffle_accountant.rounds.matrix import MatrixMechanism
-from shuffle_accountant.rounds.memoised import MemoisedRounds
 from shuffle_accountant.rounds.protocol import Rounds
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
 # Significant digits of epsilon in the text, where it is rounded up.
 _DIGITS = 4
@@ -44,26 +35,26 @@ _HIDDEN = {
 }
 # What is repeated, and what happens in each.
 _DONE: dict[type[Round], tuple[str, str]] = {
-    RandomAllocation: ("epoch", "training deals each record to steps at random"),
-    ShuffledBatches: ("epoch", "training goes through batches of shuffled records"),
-    PoissonSampled: ("step", "each record takes part at random"),
-    MemoisedRounds: (
+    allocation.RandomAllocation: ("epoch", "training deals each record to steps at random"),
+    batches.ShuffledBatches: ("epoch", "training goes through batches of shuffled records"),
+    batches.PoissonSampled: ("step", "each record takes part at random"),
+    memoised.MemoisedRounds: (
         "survey",
         "each person sends {0.rounds:,} noisy copies of one permanent answer",
     ),
-    SampleAndThreshold: (
+    thresholds.SampleAndThreshold: (
         "round",
         "each person reports with a probability and rare values are dropped",
     ),
-    CyclicPoisson: (
+    batches.CyclicPoisson: (
         "run",
         "steps sample from {0.cycles:,} cycles through a fixed partition of the records",
     ),
-    MatrixMechanism: (
+    matrix.MatrixMechanism: (
         "run",
         "{0.epochs:,} epochs over {0.bins:,} bins are released with correlated noise",
     ),
-    FixedSizeSampled: ("step", "a batch of one size is drawn at random"),
+    batches.FixedSizeSampled: ("step", "a batch of one size is drawn at random"),
 }
 
 

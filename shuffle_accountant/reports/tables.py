@@ -103,14 +103,12 @@ def columns(rows: Iterable[Sequence[str]]) -> str:
 def rows_of_lines(rows: Iterable[Sequence[str]]) -> list[list[str]]:
     """The lines of each row of `columns`."""
     cells = [tuple(row) for row in rows]
-    widths = _fitted(cells)
-    return [_lines(row, widths) for row in cells]
-
-
-def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    folded = map(_folded, row, widths)
-    padded = (map(str.ljust, parts, widths) for parts in zip_longest(*folded, fillvalue=""))
-    return [(" " * _GAP).join(parts).replace(TIED, " ").rstrip() for parts in padded]
+    widths, found = _fitted(cells), []
+    for row in cells:
+        lines = zip_longest(*map(_folded, row, widths), fillvalue="")
+        padded = (map(str.ljust, parts, widths) for parts in lines)
+        found.append([(" " * _GAP).join(one).replace(TIED, " ").rstrip() for one in padded])
+    return found
 
 
 def under(heading: str, text: str, *, indent: int = 4) -> str:

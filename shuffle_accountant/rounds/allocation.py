@@ -14,15 +14,9 @@ from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import allocation as reductions
 from shuffle_accountant.reductions.base import Pair
+from shuffle_accountant.rounds import mechanisms
 from shuffle_accountant.rounds.base import RoundOfParts, needed, reduced_once
-from shuffle_accountant.rounds.mechanisms import (
-    GaussianMechanism,
-    LaplaceMechanism,
-    Mechanism,
-    step_from_dict,
-    step_ratio,
-    zero_out_step,
-)
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, LaplaceMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 
 MAX_STEPS = 10**9
@@ -67,7 +61,7 @@ class RandomAllocation(RoundOfParts):
     """
 
     kind: ClassVar[str] = "allocation"
-    parts: ClassVar = {"mechanism": step_from_dict}
+    parts: ClassVar = {"mechanism": mechanisms.step_from_dict}
     later: ClassVar = ("records_per_user", "together")
     adjacency = Adjacency.ZERO_OUT
 
@@ -81,7 +75,7 @@ class RandomAllocation(RoundOfParts):
     together: bool = False
 
     def __post_init__(self) -> None:
-        mechanism = zero_out_step(self.mechanism, scheduled=True)
+        mechanism = mechanisms.zero_out_step(self.mechanism, scheduled=True)
         steps = validate.integer(minimum=1, maximum=MAX_STEPS, steps=self.steps)
         selected = validate.integer(minimum=1, maximum=steps, selected=self.selected)
         passes = validate.integer(minimum=1, maximum=10**6, passes=self.passes)
@@ -123,7 +117,7 @@ class RandomAllocation(RoundOfParts):
         )
         if self._schedule is None:
             # refuses what is out of range now rather than later
-            step_ratio(mechanism, passes, Bound.PESSIMISTIC)
+            mechanisms.step_ratio(mechanism, passes, Bound.PESSIMISTIC)
             return
         count, least = len(self._schedule), min(self._schedule) / math.sqrt(passes)
         if least < LEAST_SIGMA:
@@ -178,7 +172,7 @@ class RandomAllocation(RoundOfParts):
                 return reductions.allocation_of_several(joint, self.steps, self.records_per_user)
             pair = reductions.allocation(joint(self.records_per_user), self.steps, self.steps)
             return Pair("allocation of several records", pair.loss)
-        ratio = partial(step_ratio, self.mechanism, self.passes)
+        ratio = partial(mechanisms.step_ratio, self.mechanism, self.passes)
         if self.selected > 1:
             return reductions.allocation_in_blocks(ratio, self.steps, self.selected)
         return reductions.allocation(ratio, self.steps, self.released or self.steps)
@@ -193,9 +187,9 @@ def _joint(mechanism: Mechanism | PldRound, records: int) -> reductions.Ratio:
         if isinstance(mechanism, GaussianMechanism):
             noise = mechanism.sigma / records
             noise = noise if records == 1 else math.nextafter(noise, outward)
-            return step_ratio(GaussianMechanism(noise_multiplier=noise), 1, side)
+            return mechanisms.step_ratio(GaussianMechanism(noise_multiplier=noise), 1, side)
         assert isinstance(mechanism, LaplaceMechanism)
         scale = math.nextafter(mechanism.scale / records, outward)
-        return step_ratio(LaplaceMechanism(scale=scale), 1, side)
+        return mechanisms.step_ratio(LaplaceMechanism(scale=scale), 1, side)
 
     return ratio

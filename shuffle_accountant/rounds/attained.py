@@ -18,18 +18,11 @@ from shuffle_accountant.numerics.rounding import Bound, over_root
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.dataset import dataset_losses
-from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds import allocation, batches, thresholds
 from shuffle_accountant.rounds.base import Round
-from shuffle_accountant.rounds.batches import (
-    CyclicPoisson,
-    FixedSizeSampled,
-    PoissonSampled,
-    ShuffledBatches,
-)
 from shuffle_accountant.rounds.mechanisms import Mechanism
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-from shuffle_accountant.rounds.thresholds import SampleAndThreshold
 
 _TOLERANCE = 1e-3
 # Shares of the epsilon of one round at which the datasets that lose most there are composed.
@@ -54,7 +47,6 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
       one value, as in `ShuffleRound.attained`.
 
     Args:
-        round: the round.
         delta: in (0, 1).
         rounds: number of rounds, >= 0.
 
@@ -67,20 +59,20 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     round = validate.instance(Round, round=round)  # type: ignore[type-abstract]
     delta = validate.open_unit(delta=delta)
     rounds = validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds)
-    if isinstance(round, ShuffledBatches):
+    if isinstance(round, batches.ShuffledBatches):
         return _batches(round, delta, rounds)
-    if isinstance(round, SampleAndThreshold):
+    if isinstance(round, thresholds.SampleAndThreshold):
         return _threshold(round, delta, rounds)
-    if isinstance(round, FixedSizeSampled):
+    if isinstance(round, batches.FixedSizeSampled):
         return _of_pair(round.attained_pair(), delta, rounds, (1, 0, -1))
     if isinstance(round, ShuffleRound) and isinstance(round.randomizer, FiniteRandomizer):
         return _datasets(round, round.randomizer, delta, rounds)
-    sampled = RandomAllocation | PoissonSampled | CyclicPoisson
+    sampled = allocation.RandomAllocation | batches.PoissonSampled | batches.CyclicPoisson
     if isinstance(round, sampled) and isinstance(round.mechanism, Mechanism):
         needs = ""
-        if isinstance(round, RandomAllocation) and round.selected > 1:
+        if isinstance(round, allocation.RandomAllocation) and round.selected > 1:
             needs = f"selected=1, got selected={round.selected}"
-        elif isinstance(round, RandomAllocation) and round.records_per_user > 1:
+        elif isinstance(round, allocation.RandomAllocation) and round.records_per_user > 1:
             records = f"records_per_user=1, got records_per_user={round.records_per_user}"
             needs = "" if round.together else f"together=True or {records}"
         if needs:
@@ -92,7 +84,7 @@ def attained_epsilon(round: Round, *, delta: float, rounds: int = 1) -> Attained
     )
 
 
-def _batches(round: ShuffledBatches, delta: float, rounds: int) -> Attained:
+def _batches(round: batches.ShuffledBatches, delta: float, rounds: int) -> Attained:
     sigma = over_root(round.noise_multiplier, round.passes)
     known = by_side(lambda side: gaussian_mean_loss(noise_of(sigma, side), 1))
     own = _of_pair(Pair("attained", known), delta, rounds, (1, 0, -1))
@@ -128,7 +120,7 @@ def _of_pair(
     return Attained(lower=found.lower, upper=found.upper, dataset=dataset)
 
 
-def _threshold(round: SampleAndThreshold, delta: float, rounds: int) -> Attained:
+def _threshold(round: thresholds.SampleAndThreshold, delta: float, rounds: int) -> Attained:
     """The best of the numbers of others that an approximation for that number of rounds names."""
 
     def ends(others: int) -> Attained:

@@ -9,15 +9,10 @@ from dataclasses import dataclass, fields
 from functools import lru_cache, partial
 from typing import Any, ClassVar, Self, TypeVar
 
+from shuffle_accountant import bracket
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.bracket import (
-    Bracket,
-    ErrorLedger,
-    WeakPrivacyWarning,
-    warn_if_delta_is_large,
-    warn_loose,
-)
+from shuffle_accountant.bracket import Bracket, ErrorLedger, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member, gathered
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, largest_loss, theorems
 from shuffle_accountant.engine.groups import group_loss
@@ -102,8 +97,7 @@ class Round(Stored, ABC):
 
     def _hold(self, **values: Any) -> None:
         """Set checked fields, of a frozen dataclass as well."""
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(values)
 
     @property
     @abstractmethod
@@ -136,13 +130,9 @@ class Round(Stored, ABC):
         return None
 
     def in_blocks(self, group: int) -> Round | None:
-        """A round that bounds what this one reveals of a group of people, by a theorem of its own.
+        """A round whose answers about one person hold for a group of two or more, or None.
 
-        Args:
-            group: number of people whose data change at once, >= 2.
-
-        Returns:
-            A round whose answers about one person hold for the group; None if there is none.
+        It bounds what this round reveals of the group, by a theorem of its own.
         """
         return None
 
@@ -166,12 +156,7 @@ class Round(Stored, ABC):
         return 0.0
 
     def other_end(self, count: int, query: Query) -> float | None:
-        """An upper end for this many rounds and no others, by a theorem of its own; None if none.
-
-        Args:
-            count: number of rounds, >= 1.
-            query: the question.
-        """
+        """An upper end for ``count`` rounds and no others, by a theorem of its own, or None."""
         return None
 
     @property
@@ -225,8 +210,7 @@ class RoundOfParts(Round):
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""
         left_out = self.later if self.later and getattr(self, self.later[0]) == 1 else ()
-        state = super().to_dict()
-        return {name: as_json(state[name]) for name in state if name not in left_out}
+        return {name: one for name, one in super().to_dict().items() if name not in left_out}
 
     @classmethod
     def from_dict(cls, state: Any) -> Self:
@@ -237,13 +221,6 @@ class RoundOfParts(Round):
         held = dict(validate.fields(wanted, kind=cls.kind, round=state))
         held |= {name: read(held[name]) for name, read in cls.parts.items()}
         return cls(**{name: held[name] for name in wanted[1:]})
-
-
-def as_json(value: Any) -> Any:
-    """A field as plain JSON types."""
-    if isinstance(value, tuple):
-        return list(value)
-    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def adjacency_named(state: Any) -> Adjacency:
@@ -449,14 +426,9 @@ def answered(
     memory_limit: int = MEMORY_LIMIT,
     group: int = 1,
 ) -> Bracket:
-    """Bracket of the answer about rounds; warns of all there is to be said of it.
+    """Bracket of the answer about distinct rounds of one adjacency; warns of what is to be said.
 
-    Args:
-        rounds: distinct rounds of one adjacency with their counts.
-        query: the question.
-        tolerance: relative width in epsilon to aim for, > 0.
-        memory_limit: bytes.
-        group: number of people whose data change at once, >= 1.
+    It aims for this relative width in epsilon, with this many bytes, about a group of people.
     """
     group = validate.integer(minimum=1, maximum=LARGEST_GROUP, group=group)
     found, cause = certified(rounds, query, tolerance, memory_limit, group)
@@ -464,7 +436,10 @@ def answered(
         cause = next((one.wide for one, _ in rounds if one.wide is not None), cause)
     warn_if_loose(found, cause, min(tolerance, _LOOSEST))
     warn_if_below_floor(found, query, [(one.floor, count) for one, count in rounds])
-    warn_if_weak((one for one, _ in rounds), query)
+    people = [one.people for one, _ in rounds if one.people is not None]
+    bracket.warn_if_delta_is_large(query.delta, max(people, default=None))
+    for reason in dict.fromkeys(reason for one, _ in rounds for reason in one.weaknesses):
+        warn_loose(reason, WeakPrivacyWarning)
     exposed = math.fsum(one.exposed * (1 if one.drawn_once else count) for one, count in rounds)
     if query.delta is not None and exposed >= query.delta:
         warn_loose(
@@ -473,15 +448,6 @@ def answered(
             WeakPrivacyWarning,
         )
     return found
-
-
-def warn_if_weak(rounds: Iterable[Round], query: Query) -> None:
-    """Warn, at the caller's line, of every reason why answers about these rounds promise little."""
-    every = list(rounds)
-    people = [one.people for one in every if one.people is not None]
-    warn_if_delta_is_large(query.delta, max(people, default=None))
-    for reason in dict.fromkeys(reason for one in every for reason in one.weaknesses):
-        warn_loose(reason, WeakPrivacyWarning)
 
 
 def needed(theorem: str, *sentences: str) -> tuple[str, ...]:

@@ -16,15 +16,9 @@ from shuffle_accountant.numerics.rounding import quotient
 from shuffle_accountant.reductions.allocation import poisson_sampling
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.clones import null_clones
+from shuffle_accountant.rounds import mechanisms
 from shuffle_accountant.rounds.base import Round, RoundOfParts, needed, reduced_once
-from shuffle_accountant.rounds.mechanisms import (
-    GaussianMechanism,
-    Mechanism,
-    mechanism_from_dict,
-    step_from_dict,
-    step_ratio,
-    zero_out_step,
-)
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, Mechanism
 from shuffle_accountant.rounds.pld import PldRound
 
 MOST_CYCLES = MAX_STEPS = 10**9
@@ -51,7 +45,7 @@ class FixedSizeSampled(RoundOfParts):
     """
 
     kind: ClassVar[str] = "fixed-size"
-    parts: ClassVar = {"mechanism": mechanism_from_dict}
+    parts: ClassVar = {"mechanism": mechanisms.mechanism_from_dict}
     adjacency = Adjacency.ZERO_OUT
 
     mechanism: GaussianMechanism
@@ -121,7 +115,7 @@ class PoissonSampled(RoundOfParts):
     """
 
     kind: ClassVar[str] = "poisson-sampling"
-    parts: ClassVar = {"mechanism": step_from_dict}
+    parts: ClassVar = {"mechanism": mechanisms.step_from_dict}
     later: ClassVar = ("records_per_user",)
     adjacency = Adjacency.ZERO_OUT
 
@@ -131,7 +125,7 @@ class PoissonSampled(RoundOfParts):
     records_per_user: int = 1
 
     def __post_init__(self) -> None:
-        mechanism, rate = zero_out_step(self.mechanism), sampling_rate(self.rate)
+        mechanism, rate = mechanisms.zero_out_step(self.mechanism), sampling_rate(self.rate)
         records = validate.integer(
             minimum=1, maximum=MOST_RECORDS, records_per_user=self.records_per_user
         )
@@ -161,7 +155,7 @@ class PoissonSampled(RoundOfParts):
         if self.records_per_user > 1 and isinstance(self.mechanism, GaussianMechanism):
             pair = SeveralRecordsPair(self.mechanism.sigma, self.rate, self.records_per_user)
             return Pair("Poisson sampling of several records", ProfiledLoss(pair))
-        return poisson_sampling(partial(step_ratio, self.mechanism, 1), self.rate)
+        return poisson_sampling(partial(mechanisms.step_ratio, self.mechanism, 1), self.rate)
 
 
 @dataclass(frozen=True)
@@ -184,7 +178,7 @@ class CyclicPoisson(RoundOfParts):
     """
 
     kind: ClassVar[str] = "cyclic-poisson"
-    parts: ClassVar = {"mechanism": step_from_dict}
+    parts: ClassVar = {"mechanism": mechanisms.step_from_dict}
     adjacency = Adjacency.ZERO_OUT
 
     mechanism: Mechanism | PldRound
@@ -193,7 +187,7 @@ class CyclicPoisson(RoundOfParts):
     cycles: int
 
     def __post_init__(self) -> None:
-        zero_out_step(self.mechanism)
+        mechanisms.zero_out_step(self.mechanism)
         rate = sampling_rate(self.rate)
         cycles = validate.integer(minimum=1, maximum=MOST_CYCLES, cycles=self.cycles)
         self._hold(rate=rate, cycles=cycles)
@@ -215,7 +209,7 @@ class CyclicPoisson(RoundOfParts):
     @reduced_once
     def reduced(self) -> Pair:
         """The dominating pair: the product of one sampled step for each cycle."""
-        step = poisson_sampling(partial(step_ratio, self.mechanism, 1), self.rate)
+        step = poisson_sampling(partial(mechanisms.step_ratio, self.mechanism, 1), self.rate)
         return Pair("cyclic Poisson sampling", ProductLoss(((step.loss, self.cycles),)))
 
 

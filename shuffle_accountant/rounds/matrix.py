@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
 from shuffle_accountant.reductions.allocation import allocation
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.matrix import banded, bands_are_a_pair, tree_of_noise
-from shuffle_accountant.rounds.base import Round, as_json, needed, reduced_once
+from shuffle_accountant.rounds.base import Round, needed, reduced_once
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 
 MOST_BINS, MOST_BANDS, MOST_EPOCHS = 10_000, 200, 10**6
@@ -160,10 +160,6 @@ class MatrixMechanism(Round):
             step = GaussianMechanism(noise_multiplier=self.noise_multiplier / contribution)
             return allocation(lambda side: step.ratio(self.epochs, side), self.bins, self.bins)
         return banded(self._scaled, self.noise_multiplier, self.bins, self.epochs)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `from_dict` rebuilds an equal round."""
-        return {**super().to_dict(), "coefficients": as_json(self.coefficients)}
 
 
 def _column(coefficients: Sequence[float]) -> tuple[float, ...]:

@@ -20,19 +20,13 @@ import numpy as np
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.base import noise_of, share_of
-from shuffle_accountant.losses.steps.bounded_ratio import (
-    LARGEST_LOSS,
-    LaplaceRatio,
-    TwoValuedRatio,
-    check_range,
-)
+from shuffle_accountant.losses.steps import bounded_ratio as bounded
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
 from shuffle_accountant.numerics.rounding import Bound, over_root, quotient
 from shuffle_accountant.registry import Kinds, Stored
-from shuffle_accountant.rounds.base import as_json
 from shuffle_accountant.rounds.pld import PldRound
 
 # Most runs of equal noise multipliers that a printed schedule names.
@@ -57,9 +51,7 @@ class Mechanism(Stored, ABC):
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution of the likelihood ratio of ``passes`` steps that all use the record.
 
-        Args:
-            passes: number of steps, >= 1.
-            side: side to which parameters are rounded; PESSIMISTIC to the one that reveals more.
+        Parameters are rounded to a side, PESSIMISTIC to the one that reveals more.
 
         Raises:
             ValueError: ratios beyond the range of double precision.
@@ -132,10 +124,6 @@ class GaussianMechanism(Mechanism):
             value = " + ".join(runs if len(runs) <= _SHOWN else [*runs[:_SHOWN], "..."])
         return f"GaussianMechanism(noise_multiplier={value})"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types from which `from_dict` rebuilds an equal mechanism."""
-        return {"kind": self.kind, "noise_multiplier": as_json(self.noise_multiplier)}
-
 
 @dataclass(frozen=True, kw_only=True)
 class LaplaceMechanism(Mechanism):
@@ -156,15 +144,17 @@ class LaplaceMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         value = validate.positive(scale=self.scale)
-        if value * LARGEST_LOSS < 1.0:
-            raise ValueError(f"scale must be at least {1.0 / LARGEST_LOSS:g}, got {value!r}")
+        if value * bounded.LARGEST_LOSS < 1.0:
+            raise ValueError(
+                f"scale must be at least {1.0 / bounded.LARGEST_LOSS:g}, got {value!r}"
+            )
         object.__setattr__(self, "scale", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution on ``e^(-1/scale)`` to ``e^(1/scale)``, or on products of such ratios."""
         eps0 = quotient(1, self.scale)
-        check_range(eps0.low, passes)
-        one = LaplaceRatio(share_of(eps0, side))
+        bounded.check_range(eps0.low, passes)
+        one = bounded.LaplaceRatio(share_of(eps0, side))
         return one if passes == 1 else ProductRatio(one, passes)
 
 
@@ -189,13 +179,13 @@ class PureMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         value = validate.positive(epsilon=self.epsilon)
-        if value > LARGEST_LOSS:
-            raise ValueError(f"epsilon must be at most {LARGEST_LOSS:g}, got {value!r}")
+        if value > bounded.LARGEST_LOSS:
+            raise ValueError(f"epsilon must be at most {bounded.LARGEST_LOSS:g}, got {value!r}")
         object.__setattr__(self, "epsilon", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
         """Distribution on ``e^epsilon`` and ``e^-epsilon``, or on products of them."""
-        return TwoValuedRatio(self.epsilon, passes)
+        return bounded.TwoValuedRatio(self.epsilon, passes)
 
 
 Step = Mechanism | PldRound

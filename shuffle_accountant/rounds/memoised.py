@@ -36,7 +36,7 @@ _NOTHING = 1e-300
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class MemoisedRounds(RoundOfParts):
     """All rounds of a survey in which each user keeps one answer and sends noisy copies of it.
 
@@ -71,44 +71,30 @@ class MemoisedRounds(RoundOfParts):
     users: int
     rounds: int
     same_participants: bool
-    colluding: int
-    smallest_pattern: int | None
-    values_per_user: int
-    change_times: tuple[int, ...] | None
+    colluding: int = 0
+    smallest_pattern: int | None = None
+    values_per_user: int = 1
+    change_times: Iterable[int] | None = None
 
-    def __init__(
-        self,
-        *,
-        permanent: LocalRandomizer,
-        instantaneous: LocalRandomizer,
-        users: int,
-        rounds: int,
-        same_participants: bool,
-        colluding: int = 0,
-        smallest_pattern: int | None = None,
-        values_per_user: int = 1,
-        change_times: Iterable[int] | None = None,
-    ) -> None:
-        users = validate.integer(minimum=1, maximum=2**53, users=users)
-        rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=rounds)
-        if smallest_pattern is not None:
-            smallest_pattern = validate.integer(
-                minimum=1, maximum=users, smallest_pattern=smallest_pattern
-            )
-        times = None
-        if change_times is not None:
-            every = validate.items(change_times=change_times)
+    def __post_init__(self) -> None:
+        users = validate.integer(minimum=1, maximum=2**53, users=self.users)
+        rounds = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds=self.rounds)
+        pattern, times = self.smallest_pattern, self.change_times
+        if pattern is not None:
+            pattern = validate.integer(minimum=1, maximum=users, smallest_pattern=pattern)
+        if times is not None:
+            every = validate.items(change_times=times)
             times = tuple(sorted({validate.integer(minimum=1, change_times=one) for one in every}))
         self._hold(
-            permanent=_binary("permanent", permanent),
-            instantaneous=_binary("instantaneous", instantaneous),
+            permanent=_binary("permanent", self.permanent),
+            instantaneous=_binary("instantaneous", self.instantaneous),
             users=users,
             rounds=rounds,
-            same_participants=validate.flag(same_participants=same_participants),
-            colluding=validate.integer(minimum=0, maximum=users - 1, colluding=colluding),
-            smallest_pattern=smallest_pattern,
+            same_participants=validate.flag(same_participants=self.same_participants),
+            colluding=validate.integer(minimum=0, maximum=users - 1, colluding=self.colluding),
+            smallest_pattern=pattern,
             values_per_user=validate.integer(
-                minimum=1, maximum=rounds, values_per_user=values_per_user
+                minimum=1, maximum=rounds, values_per_user=self.values_per_user
             ),
             change_times=times,
         )

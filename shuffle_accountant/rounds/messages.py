@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.counts import count_table
 from shuffle_accountant.losses.dummies import dummy_loss, infinite_mass
 from shuffle_accountant.numerics.rounding import Array
@@ -27,7 +26,7 @@ from shuffle_accountant.randomizers.count_laws import Binomial, CountLaw, count_
 from shuffle_accountant.randomizers.error_bounds import largest_deviation
 from shuffle_accountant.randomizers.estimation import Estimate, Tallying, ends_around, tally_of
 from shuffle_accountant.reductions.base import Pair
-from shuffle_accountant.rounds.base import RoundOfParts, conditions_of, needed
+from shuffle_accountant.rounds.base import RoundOfParts, conditions_of, needed, reduced_once
 
 # A condition of all rounds with dummies.
 _COUNTS_ALONE = (
@@ -75,9 +74,11 @@ class DummyMessages(Tallying, RoundOfParts):
             conditions=partial(conditions_of, (self,)),
         )
 
+    @reduced_once
     def reduced(self) -> Pair:
         """Dominating pair: the distributions of the counts of both categories."""
-        return Pair(self.name, _loss(self.hiding, self.kept, min(self.categories, 2)))
+        loss = dummy_loss(self.hiding, self.kept, categories=min(self.categories, 2))
+        return Pair(self.name, loss)
 
     def shuffled(
         self, values: ArrayLike, rng: np.random.Generator | None = None
@@ -168,11 +169,7 @@ class DummyMessages(Tallying, RoundOfParts):
         return off / (self.kept * users)
 
     def messages_per_user(self, *, users: int) -> float:
-        """Messages that reach the analyst, per user, on average.
-
-        Args:
-            users: number of users, >= 1.
-        """
+        """Messages that reach the analyst, per user, on average, of ``users`` >= 1."""
         users = validate.integer(minimum=1, users=users)
         return self.kept + self.categories * self.dummies.expectation / users
 
@@ -218,7 +215,7 @@ class AugmentedShuffle(DummyMessages):
 
     def __post_init__(self) -> None:
         self._hold(
-            keep=_share(keep=self.keep),
+            keep=validate.share(keep=self.keep),
             dummies=_checked_dummies(self.dummies),
             categories=validate.integer(
                 minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
@@ -275,13 +272,11 @@ class NoiseMessages(DummyMessages):
                 "dummies must be a law that users can share (NegativeBinomial, Poisson or "
                 f"Binomial), got {type(law).__name__}"
             )
-        honest = _share(honest=self.honest)
-        self._hold(
-            categories=validate.integer(
-                minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
-            ),
-            honest=honest,
+        honest = validate.share(honest=self.honest)
+        categories = validate.integer(
+            minimum=1, maximum=MOST_CATEGORIES, categories=self.categories
         )
+        self._hold(categories=categories, honest=honest)
 
     @property
     def hiding(self) -> CountLaw:
@@ -297,14 +292,6 @@ def _checked_dummies(dummies: CountLaw) -> CountLaw:
     return law
 
 
-def _share(**named: float) -> float:
-    """A number in (0, 1]."""
-    share = validate.closed_unit(**named)
-    if share == 0.0:
-        raise ValueError(f"{next(iter(named))} must be a number in (0, 1], got 0.0")
-    return share
-
-
 def _beyond(law: CountLaw, share: float) -> float:
     """Distance from the mean that a count exceeds with probability at most ``share``; or inf."""
     table = count_table(law)
@@ -313,8 +300,3 @@ def _beyond(law: CountLaw, share: float) -> float:
     beyond = np.cumsum(table.probabilities[order]) + table.cut
     reached = int(np.searchsorted(beyond, share, side="right"))
     return float(off[order[reached]]) if table.cut <= share else math.inf
-
-
-@lru_cache(maxsize=64)
-def _loss(law: CountLaw, kept: float, categories: int) -> PrivacyLoss:
-    return dummy_loss(law, kept, categories=categories)

@@ -15,7 +15,9 @@ from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import Round, adjacency_named, needed
 
-__all__ = ["PldRound", "PldTable"]
+__all__ = ["LossTable", "PldRound", "PldTable"]
+
+LossTable = PldTable  # its public name
 
 # Tables that are not written where they equal another one, with that one.
 _DEFAULTS = {"add": "remove", "optimistic_remove": "remove", "optimistic_add": "add"}
@@ -207,10 +209,9 @@ def _table(name: str, state: Any) -> PldTable:
 
 
 def _tables(name: str, pld: Any, *, pessimistic: bool) -> tuple[PldTable, PldTable]:
-    """Both pmfs of a distribution. They are private there, so this is by name, and imports nothing.
+    """The tables for "remove" and for "add" of a distribution, one object if it is symmetric.
 
-    Returns:
-        The tables for "remove" and for "add", the same object if the distribution is symmetric.
+    They are private there, so this is by name, and imports nothing.
     """
     try:
         pmfs = [pld._pmf_remove] if pld._symmetric else [pld._pmf_remove, pld._pmf_add]

@@ -71,11 +71,7 @@ def round_from_dict(state: Any) -> Round:
 
 @dataclass(frozen=True)
 class CappedRound(RoundOfParts):
-    """A round that a user takes part in no more often than a protocol counts it.
-
-    Args:
-        round: one of the rounds.
-    """
+    """One of the rounds that a user takes part in no more often than a protocol counts it."""
 
     kind: ClassVar[str] = "capped"
     parts: ClassVar = {"round": round_from_dict}
@@ -245,14 +241,7 @@ class Protocol:
     def __add__(self, other: Protocol) -> Protocol:
         if not isinstance(other, Protocol):
             return NotImplemented
-        kinds = (self.adjacency, other.adjacency)
-        if self._total + other._total > MAX_ROUNDS or (None not in kinds and len({*kinds}) > 1):
-            return Protocol(self.distinct + other.distinct)  # which says what is wrong
-        joined = Protocol()
-        joined._counts, joined._total = dict(self._counts), self._total + other._total
-        for one, count in other:
-            joined._counts[one] = joined._counts.get(one, 0) + count
-        return joined
+        return Protocol(self.distinct + other.distinct)
 
     def __mul__(self, times: int) -> Protocol:
         most = MAX_ROUNDS // max(self._total, 1)
@@ -351,10 +340,8 @@ def trade_off_of(
     """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
 
     Args:
-        protocol: the rounds.
         rates: in [0, 1], shape (m,).
         tolerance: relative width of epsilon's brackets, and of a test's gain over guessing, > 0.
-        memory_limit: bytes.
 
     Returns:
         Lower and upper ends, each of shape (m,), and the reductions' names.

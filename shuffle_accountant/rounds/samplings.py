@@ -15,39 +15,18 @@ Adjacency: zero-out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.rounds.allocation import RandomAllocation
+from shuffle_accountant.rounds.base import Round
 from shuffle_accountant.rounds.batches import PoissonSampled, ShuffledBatches
 from shuffle_accountant.rounds.matrix import MatrixMechanism, sqrt_coefficients
 from shuffle_accountant.rounds.mechanisms import GaussianMechanism
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol
 
-
-def _allocation(noise_multiplier: float, steps: int, records: int) -> Protocol:
-    step = GaussianMechanism(noise_multiplier=noise_multiplier)
-    return Protocol([(RandomAllocation(step, steps=steps, records_per_user=records), 1)])
-
-
-def _shuffle(noise_multiplier: float, steps: int, records: int) -> Protocol:
-    if records > 1:
-        raise ValueError(f"records_per_user must be 1 with sampling='shuffle', got {records}")
-    return Protocol([(ShuffledBatches(noise_multiplier=noise_multiplier, steps=steps), 1)])
-
-
-def _poisson(noise_multiplier: float, steps: int, records: int) -> Protocol:
-    step = GaussianMechanism(noise_multiplier=noise_multiplier)
-    return Protocol([(PoissonSampled(step, rate=1.0 / steps, records_per_user=records), steps)])
-
-
-SAMPLINGS: dict[str, Callable[[float, int, int], Protocol]] = {
-    "allocation": _allocation,
-    "shuffle": _shuffle,
-    "poisson": _poisson,
-}
-"""One epoch by the name of the sampling, of noise multiplier, steps and records of one user."""
+SAMPLINGS = ("allocation", "shuffle", "poisson")
+"""Ways of making the batches of an epoch, by name."""
 CORRELATED = ("banded", "tree")
 """Runs with correlated noise, by name."""
 
@@ -56,7 +35,7 @@ def sampling_named(sampling: str, *, correlated: bool = False) -> str:
     """The name of the sampling, or of a run with correlated noise where these are allowed."""
     if not isinstance(sampling, str):
         raise TypeError(f"sampling must be a text, got {type(sampling).__name__}")
-    known = (*SAMPLINGS, *CORRELATED) if correlated else tuple(SAMPLINGS)
+    known = (*SAMPLINGS, *CORRELATED) if correlated else SAMPLINGS
     if sampling not in known:
         raise ValueError(f"sampling must be one of {', '.join(known)}, got {sampling!r:.60}")
     return sampling
@@ -99,11 +78,22 @@ def training_run(
         noise_multiplier: deviation of the noise over the largest norm, in [1e-100, 1e12].
         steps: number of steps of an epoch, >= 1.
         epochs: number of epochs, >= 0.
-        records_per_user: most records that one user owns, as in the sampling's round; 1 for
-            "shuffle".
+        records_per_user: most records that one user owns; 1 for "shuffle".
     """
-    make = SAMPLINGS[sampling_named(sampling)]
+    sampling_named(sampling)
     steps = validate.integer(minimum=1, maximum=10**9, steps=steps)
-    most = MAX_ROUNDS // steps
-    one = make(noise_multiplier, steps, records_per_user)
-    return one * validate.integer(minimum=0, maximum=most, epochs=epochs)
+    one: Round
+    if sampling == "shuffle":
+        if records_per_user > 1:
+            raise ValueError(
+                f"records_per_user must be 1 with sampling='shuffle', got {records_per_user}"
+            )
+        one = ShuffledBatches(noise_multiplier=noise_multiplier, steps=steps)
+    else:
+        step = GaussianMechanism(noise_multiplier=noise_multiplier)
+        if sampling == "allocation":
+            one = RandomAllocation(step, steps=steps, records_per_user=records_per_user)
+        else:
+            one = PoissonSampled(step, rate=1.0 / steps, records_per_user=records_per_user)
+    epoch = Protocol([(one, steps if sampling == "poisson" else 1)])
+    return epoch * validate.integer(minimum=0, maximum=MAX_ROUNDS // steps, epochs=epochs)

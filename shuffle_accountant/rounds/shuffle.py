@@ -1,12 +1,17 @@
-"""The shuffled round: users, their randomizer, sampling, others and colluders."""
+"""The shuffled round: users, their randomizer, sampling, others, colluders, and the shuffler.
+
+Shufflers may be less than perfect: messages are recognised, orders are partial, batches are small.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
+
+import numpy as np
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
@@ -21,28 +26,134 @@ from shuffle_accountant.randomizers.base import (
 )
 from shuffle_accountant.randomizers.count_laws import Binomial, count_law_from_dict
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
+from shuffle_accountant.reductions import base as pairs
 from shuffle_accountant.reductions import leaks
-from shuffle_accountant.reductions.base import (
-    DensitiesAmongDecoys,
-    Reduction,
-    TargetAmongDecoys,
-    among_colluders,
-    fraction_of,
-    in_blocks,
-)
 from shuffle_accountant.reductions.choice import REDUCTIONS, check, reduce, theorem
 from shuffle_accountant.reductions.clones import VARIANTS
 from shuffle_accountant.reductions.crowd import Groups, crowd, messages_in_common
 from shuffle_accountant.reductions.dataset import attained
 from shuffle_accountant.reductions.participation import participation
-from shuffle_accountant.rounds.base import Drawn, Round, as_json, needed, reduced_once
-from shuffle_accountant.rounds.shuffler import Shuffler
+from shuffle_accountant.registry import as_json
+from shuffle_accountant.rounds.base import Drawn, Round, needed, reduced_once
 
 __all__ = ["REDUCTIONS", "VARIANTS", "ShuffleFamily", "ShuffleRound", "attendance", "family_of"]
 
 # Fields that every state has, and further ones with the values that are not written.
 _ALWAYS = ("randomizer", "users", "population", "reduction", "variant")
 _LATER = {"others": (), "colluding": 0, "messages_per_user": 1, "messages": None, "shuffler": None}
+
+
+@dataclass(frozen=True, init=False)
+class Shuffler:
+    """What a shuffler hides of who sent which message; immutable, compared by value.
+
+    One of the following, all drawn afresh in every round but for ``persistent``:
+
+    Args:
+        exposure: probability, in [0, 1], that a message is recognised as its sender's, whatever it
+            says.
+        everyone: whether every message may be exposed, each independently, or only the target's. By
+            default every one, which reveals more.
+        persistent: whether who is exposed stays the same in all rounds.
+        weights: posterior probabilities, given all that the observer knows but contents, of which
+            message is the target's; >= 0, of sum 1, one for each user. Given the target's place the
+            others must be arranged uniformly; the vector stands for the worst user.
+        batches: sizes of the batches that messages are shuffled in, >= 1, of sum ``users``.
+        random_batches: whether users are assigned to batches uniformly at random; otherwise the
+            bound is that of the smallest batch.
+        minimum_batch: the fewest messages that are shuffled together.
+    """
+
+    exposure: float
+    everyone: bool
+    persistent: bool
+    weights: tuple[float, ...] | None
+    batches: tuple[int, ...] | None
+    random_batches: bool
+    minimum_batch: int | None
+
+    def __init__(
+        self,
+        *,
+        exposure: float = 0.0,
+        everyone: bool | None = None,
+        persistent: bool = False,
+        weights: Iterable[float] | None = None,
+        batches: Iterable[int] | None = None,
+        random_batches: bool = False,
+        minimum_batch: int | None = None,
+    ) -> None:
+        exposure = validate.closed_unit(exposure=exposure)
+        named = {"weights": weights, "batches": batches, "minimum_batch": minimum_batch}
+        given = ["exposure"] if exposure > 0.0 else []
+        given += [name for name, value in named.items() if value is not None]
+        if len(given) > 1:
+            raise ValueError(
+                f"exposure, weights, batches and minimum_batch exclude one another, got {given}"
+            )
+        if minimum_batch is not None:
+            minimum_batch = validate.integer(minimum=1, maximum=2**53, minimum_batch=minimum_batch)
+        vars(self).update(
+            exposure=exposure,
+            weights=None if weights is None else _weights(weights),
+            batches=None if batches is None else _sizes(batches),
+            minimum_batch=minimum_batch,
+            everyone=True if everyone is None else validate.flag(everyone=everyone),
+            persistent=validate.flag(persistent=persistent),
+            random_batches=validate.flag(random_batches=random_batches),
+        )
+
+    @property
+    def condition(self) -> str:
+        """What must hold of the shuffler, as a sentence without its full stop."""
+        if self.weights is not None:
+            return (
+                "The weights stated are those of the worst user and the worst of what the observer "
+                "may know, and given the target's place the other messages are arranged uniformly"
+            )
+        if self.batches is not None and self.random_batches:
+            return "Users are assigned to batches of the sizes stated uniformly at random"
+        if self.batches is not None or self.minimum_batch is not None:
+            return (
+                "No batch of messages that are shuffled together is smaller than stated, and who "
+                "is in which batch does not depend on the data"
+            )
+        who = "any message" if self.everyone else "the target's message, and no other,"
+        often = "the same in all rounds" if self.persistent else "drawn afresh in every round"
+        return (
+            f"The observer recognises {who} with no more than the probability stated, whatever it "
+            f"says; who is recognised is {often}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types from which `from_dict` rebuilds an equal shuffler."""
+        return {one.name: as_json(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def from_dict(cls, state: Any) -> Shuffler:
+        """Inverse of `to_dict`."""
+        names = sorted(map(str, validate.instance(dict, shuffler=state)))
+        wanted = sorted(one.name for one in fields(cls))
+        if names != wanted:
+            raise ValueError(f"shuffler must be an object with fields {wanted}, got {names}")
+        return cls(**state)
+
+
+def _sizes(batches: Any) -> tuple[int, ...]:
+    every = validate.items(batches=batches)
+    if not every:
+        raise ValueError("batches must be a sequence of sizes >= 1, got none")
+    return tuple(sorted(validate.integer(minimum=1, maximum=2**53, batches=one) for one in every))
+
+
+def _weights(weights: Any) -> tuple[float, ...]:
+    every = weights.tolist() if isinstance(weights, np.ndarray) else validate.items(weights=weights)
+    plain = all(type(one) is float and 0.0 <= one <= 1.0 for one in every)  # not one by one
+    held = tuple(every if plain else (validate.closed_unit(weights=one) for one in every))
+    total = math.fsum(held)
+    if abs(total - 1.0) > 1e-9:  # weights are given in floating point
+        raise ValueError(f"weights must have the sum 1, got {total!r}")
+    return held
 
 
 @dataclass(frozen=True)
@@ -62,13 +173,13 @@ class ShuffleFamily:
     sampled: bool
 
     @lru_cache(maxsize=1 << 13)  # noqa: B019 - families are few
-    def pair(self, users: int, fraction: float, eps0: float) -> Reduction:
+    def pair(self, users: int, fraction: float, eps0: float) -> pairs.Reduction:
         """The pair of a round of this family, whether its population is a whole number or not."""
         randomizer = self.randomizer.at(eps0) if self.scaled else self.randomizer
         assert randomizer is not None
         inner = reduce(randomizer, users, users, self.reduction, None)
-        assert isinstance(inner, Reduction)
-        return fraction_of(inner, fraction) if self.sampled else inner
+        assert isinstance(inner, pairs.Reduction)
+        return pairs.fraction_of(inner, fraction) if self.sampled else inner
 
     def __hash__(self) -> int:
         """Hash by value, cached because every round asks for it."""
@@ -377,7 +488,7 @@ class ShuffleRound(Round):
         if self.messages_per_user > 1 or self.messages is not None:
             users = self.users if self.messages is None else self.messages // self.messages_per_user
             block = replace(self, users=users, messages_per_user=1, messages=None)
-            return in_blocks(block.reduced(), self.messages_per_user)
+            return pairs.in_blocks(block.reduced(), self.messages_per_user)
         randomizer, reduction, variant = self.randomizer, self.reduction, self.variant
         if isinstance(self.users, Binomial):
             # whether those the adversary knows take part is known to it
@@ -391,7 +502,7 @@ class ShuffleRound(Round):
         inner = reduce(randomizer, self._honest, self._honest, reduction, variant)
         if self.population is None:
             return inner
-        return among_colluders(inner, self.users, self.population, self.colluding)
+        return pairs.among_colluders(inner, self.users, self.population, self.colluding)
 
     def _with_leaks(self, leak: Shuffler) -> DominatingPair:
         """The pair of a round whose shuffler hides less."""
@@ -438,7 +549,7 @@ class ShuffleRound(Round):
         fraction = 1.0 if self.population is None else users / self.population
         return Member(family, users, fraction, self.randomizer.eps0 if family.scaled else 1.0)
 
-    def target_among_decoys(self) -> TargetAmongDecoys | DensitiesAmongDecoys:
+    def target_among_decoys(self) -> pairs.TargetAmongDecoys | pairs.DensitiesAmongDecoys:
         """The ``(p0, p1, q, n)`` the round was reduced to, given that the target takes part.
 
         Laws for finite alphabets, densities for continuous ones. Of several pairs of inputs this is
@@ -450,7 +561,7 @@ class ShuffleRound(Round):
                 of decoys is random.
         """
         reduced = self.reduced()
-        if not isinstance(reduced, Reduction):
+        if not isinstance(reduced, pairs.Reduction):
             raise ValueError(
                 f"target_among_decoys needs one number of decoys, which {reduced.name} have not"
             )
@@ -563,9 +674,7 @@ def attendance(
         return validate.integer(minimum=1, maximum=users, min_users=min_users)
     if participation is None:
         return users
-    share = validate.closed_unit(participation=participation)
-    if share == 0.0:
-        raise ValueError("participation must be a number in (0, 1], got 0.0")
+    share = validate.share(participation=participation)
     return users if share == 1.0 else Binomial(trials=users, probability=share)
 
 

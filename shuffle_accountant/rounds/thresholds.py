@@ -152,36 +152,34 @@ class SampleAndThreshold(Round):
                 f"threshold={threshold!r:.60} and probability={probability!r:.60}"
             )
 
-        def meets(probability: float, threshold: int) -> bool:
-            one = cls(probability=probability, threshold=threshold, adjacency=adjacency)
-            found, _ = certified_at([(one, rounds)], 1e-3, epsilon=target)
+        def made(value: int) -> SampleAndThreshold:
+            chance = value / (1 << _BITS) if probability is None else probability
+            least = value if threshold is None else threshold
+            return cls(probability=chance, threshold=least, adjacency=adjacency)
+
+        def meets(value: int) -> bool:
+            found, _ = certified_at([(made(value), rounds)], 1e-3, epsilon=target)
             return found.upper <= delta
 
-        if threshold is not None:
-            low, high = 0, 1 << _BITS
-            while high - low > 1:
-                middle = (low + high) // 2
-                met = meets(middle / (1 << _BITS), threshold)
-                low, high = (middle, high) if met else (low, middle)
-            if low == 0:
-                raise ValueError(
-                    f"target_epsilon = {target!r} is met at threshold = {threshold} by no "
-                    f"probability of {2.0**-_BITS:.2g} or more"
-                )
-            return cls(probability=low / (1 << _BITS), threshold=threshold, adjacency=adjacency)
-        assert probability is not None
-        low, high = 0, 1
-        while not meets(probability, high):
-            low, high = high, 2 * high
-            if high > MOST_THRESHOLD:
-                raise ValueError(
-                    f"target_epsilon = {target!r} is met at probability = {probability!r} by no "
-                    f"threshold up to {low}"
-                )
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if meets(probability, middle) else (middle, high)
-        return cls(probability=probability, threshold=high, adjacency=adjacency)
+        met, missed = 0, 1 << _BITS
+        if probability is not None:
+            met, missed = 1, 0
+            while not meets(met):
+                met, missed = 2 * met, met
+                if met > MOST_THRESHOLD:
+                    raise ValueError(
+                        f"target_epsilon = {target!r} is met at probability = {probability!r} by "
+                        f"no threshold up to {missed}"
+                    )
+        while abs(met - missed) > 1:
+            middle = (met + missed) // 2
+            met, missed = (middle, missed) if meets(middle) else (met, middle)
+        if met == 0:
+            raise ValueError(
+                f"target_epsilon = {target!r} is met at threshold = {threshold} by no "
+                f"probability of {2.0**-_BITS:.2g} or more"
+            )
+        return made(met)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types from which `from_dict` rebuilds an equal round."""

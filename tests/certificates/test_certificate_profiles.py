@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from math import comb
@@ -338,8 +339,8 @@ def test_pure_allocations_in_both_orders(steps, released, loss):
         backward += q * max(1 - alpha * ratio, 0)
     at = [exact(loss).exp()]
     for (found,), true in (
-        (pair.forward(at, EFFORT), forward),
-        (pair.backward(at, EFFORT), backward),
+        (pair.divergences(at, EFFORT), forward),
+        (replace(pair, exchanged=True).divergences(at, EFFORT), backward),
     ):
         assert upper(found) >= true - mpmath.mpf(10) ** -30
         assert upper(found) <= true + mpmath.mpf("2e-3")  # the grid's spacing is 1/64
@@ -352,8 +353,8 @@ def test_one_gaussian_step_is_the_gaussian_mechanism(loss):
         -1 / (2 * sigma) - loss * sigma
     )
     pair = AllocatedSteps(GaussianExcess(arb(2)), 0.5, 1, 1, arb(0), arb("inf"))
-    for found in (pair.forward, pair.backward):
-        (value,) = found([exact(loss).exp()], EFFORT)
+    for order in (pair, replace(pair, exchanged=True)):
+        (value,) = order.divergences([exact(loss).exp()], EFFORT)
         assert abs(upper(value) - true) <= mpmath.mpf(10) ** -50  # no grid is needed
 
 
@@ -371,7 +372,7 @@ def test_two_gaussian_steps_against_quadrature():
     with mpmath.workdps(25):
         true = mpmath.quad(lambda z: mpmath.npdf(z) * inner(z), points) / 2
     pair = AllocatedSteps(GaussianExcess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
-    (value,) = pair.forward([arb(2)], COARSE)
+    (value,) = pair.divergences([arb(2)], COARSE)
     assert true <= upper(value) <= true * mpmath.mpf("1.002")
 
 
@@ -380,7 +381,7 @@ def test_next_to_no_noise():
     excess, narrow = GaussianExcess(arb(1) / 10), Effort(bits=84, cells=64, precision=296)
     pair = AllocatedSteps(excess, 1e22, 2, 2, arb(0), arb("inf"))
     alphas = [arb(loss).exp() for loss in (40, 70, 100)]
-    for alpha, value in zip(alphas, pair.forward(alphas, narrow), strict=True):
+    for alpha, value in zip(alphas, pair.divergences(alphas, narrow), strict=True):
         true = number(excess(2 * alpha))  # and a little more if both are large: less than 1e-6
         # a cell is 2^-5 of its place at most, which is 2^-10 of what a chord is above
         assert true <= upper(value) <= true * mpmath.mpf("1.01") + mpmath.mpf("1e-10")
@@ -465,9 +466,9 @@ def two_gaussian_steps(alpha, backward):
 @pytest.mark.parametrize("backward", [False, True])
 def test_what_allocations_leave_out_is_counted(backward):
     """Where nothing is left but what was cut, the bound is still one; all mass is accounted for."""
-    pair = AllocatedSteps(GaussianExcess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"))
+    pair = AllocatedSteps(GaussianExcess(arb(1)), 1.3, 2, 2, arb(0), arb("inf"), backward)
     for alpha in (2, 30, 1000):
-        (value,) = (pair.backward if backward else pair.forward)([arb(alpha)], CUT_SHORT)
+        (value,) = pair.divergences([arb(alpha)], CUT_SHORT)
         assert 0 < two_gaussian_steps(mpmath.mpf(alpha), backward) <= upper(value)
     law, _ = (_falling_sum if backward else _rising_sum)(pair, CUT_SHORT)
     assert law.total + (law.cost if backward else 0) >= 1 << law.bits
@@ -551,9 +552,10 @@ def test_thresholds_are_the_worst_number_of_others(p: float, threshold: int) -> 
     alphas = [Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(3), Fraction(40)]
     # of several alphas the ratio of a count is exactly one of them
     balls = [arb(fmpq(a.numerator, a.denominator)) for a in alphas]
-    found = target.forward(balls, EFFORT), target.backward(balls, EFFORT)
-    for order, values in enumerate(found):
-        assert Mirrored(target, exchanged=bool(order)).values(balls, EFFORT) == values
+    orders = target, replace(target, exchanged=True)
+    found = [one.divergences(balls, EFFORT) for one in orders]
+    for one, other, values in zip(orders, orders[::-1], found, strict=True):
+        assert Mirrored(one, other).values(balls, EFFORT) == values
     pairs = [
         (_counts(m + 1, chance, least), _counts(m, chance, least))
         for m in range(threshold - 1, target._last + 1)
@@ -569,12 +571,12 @@ def test_thresholds_are_the_worst_number_of_others(p: float, threshold: int) -> 
 
 def test_counts_beyond_the_last_one_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """With room for few counts the ends stay above; where that is all, they are as good as none."""
-    target = Thresholded(Fraction(1, 4), 2)
+    orders = [Thresholded(Fraction(1, 4), 2, exchanged) for exchanged in (False, True)]
     alphas = [arb(1), arb(1.25), arb(3)]
-    whole = target.forward(alphas, EFFORT), target.backward(alphas, EFFORT)
+    whole = [one.divergences(alphas, EFFORT) for one in orders]
     monkeypatch.setattr("shuffle_accountant.certificates.thresholds._MORE", 0)
     monkeypatch.setattr("shuffle_accountant.certificates.thresholds._COUNTS", 3)
-    short = target.forward(alphas, EFFORT), target.backward(alphas, EFFORT)
+    short = [one.divergences(alphas, EFFORT) for one in orders]
     for before, after in zip(whole, short, strict=True):
         for a, b in zip(before, after, strict=True):
             assert upper(b) >= upper(a) * (1 - mpmath.mpf(10) ** -60)

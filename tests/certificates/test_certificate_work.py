@@ -26,7 +26,7 @@ from shuffle_accountant.certificates import letters as letters_module
 from shuffle_accountant.certificates import verification as checking
 from shuffle_accountant.certificates import work as working
 from shuffle_accountant.certificates.additive import Falling, Moments, power
-from shuffle_accountant.certificates.balls import Effort, working_precision
+from shuffle_accountant.certificates.balls import Effort, dyadic, working_precision
 from shuffle_accountant.certificates.binary_target import BinaryTarget
 from shuffle_accountant.certificates.composition import GridLaw, composed, composed_work
 from shuffle_accountant.certificates.letters import LettersAmongDecoys, ListedMultisets, _listed
@@ -227,7 +227,7 @@ def test_compositions_take_what_is_estimated(shapes: list[list[int]], counts: li
     estimated = composed_work(parts, effort).units
     with working_precision(effort.precision), working.limited_to(1e15):
         law = composed(parts, effort)
-        law.delta(checking.exact(1.0), checking.dyadic(1, 3))
+        law.delta(checking.exact(1.0), dyadic(1, 3))
         done = 1e15 - working.left()
     assert done <= estimated <= 40.0 * done + 1e4
 

@@ -21,18 +21,8 @@ from shuffle_accountant.baselines.question import OutsideValidityError
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.leakage import mutual_information, qif, reidentification
 from shuffle_accountant.order import reidentification_bound
-from shuffle_accountant.reports.rows import (
-    ALL_ROUNDS,
-    MEASURES,
-    NEIGHBOURS,
-    UP,
-    Measure,
-    ReportRow,
-    RoundMeasure,
-    Stage,
-    Subject,
-    largest_entropy,
-)
+from shuffle_accountant.reports import rows
+from shuffle_accountant.reports.rows import Measure, ReportRow, RoundMeasure, Stage, Subject
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 MEMBERS = "knows a group's values without their order, and all others"
@@ -47,8 +37,8 @@ def _epsilon_row(
     if found is not None:
         values |= {"lower": found.lower, "upper": found.upper, "source": found.reduction}
     return _nats(
-        **{"measure": f"{name} at delta = {subject.delta:g}", "scope": ALL_ROUNDS} | values,
-        adversary=NEIGHBOURS,
+        **{"measure": f"{name} at delta = {subject.delta:g}", "scope": rows.ALL_ROUNDS} | values,
+        adversary=rows.NEIGHBOURS,
         adjacency=subject.adjacency,
     )
 
@@ -69,7 +59,7 @@ def _of_groups(subject: Subject) -> Iterator[ReportRow]:
             else:
                 accountant.compose(one, count=count)
         found = accountant.epsilon(delta=subject.delta)
-        yield _epsilon_row(subject, found, scope=f"{ALL_ROUNDS}, users of {group!r}")
+        yield _epsilon_row(subject, found, scope=f"{rows.ALL_ROUNDS}, users of {group!r}")
 
 
 def _renyi(subject: Subject) -> Iterator[ReportRow]:
@@ -101,7 +91,7 @@ def _variation(subject: Subject) -> Iterator[ReportRow]:
         variation = subject.accountant.delta(epsilon=0.0)
         lower, upper = variation.lower, variation.upper
     for measure, chance, adversary in (
-        ("total variation", 0.0, NEIGHBOURS),
+        ("total variation", 0.0, rows.NEIGHBOURS),
         ("telling two values apart", 0.5, "the same, both equally likely"),
     ):
         # the better of two equally likely guesses is right with probability (1 + variation)/2
@@ -111,7 +101,7 @@ def _variation(subject: Subject) -> Iterator[ReportRow]:
         )
         yield _chance(
             measure=measure,
-            scope=ALL_ROUNDS,
+            scope=rows.ALL_ROUNDS,
             lower=lowest,
             upper=highest,
             nothing=chance,
@@ -134,13 +124,13 @@ def _information(subject: Subject) -> Iterator[ReportRow]:
         return
     if not subject.all_shuffled or subject.protocol.adjacency is Adjacency.ZERO_OUT:
         return
-    total = UP * math.fsum(count * _any_prior(one) for one, count in subject.shuffled)
-    entropies = {largest_entropy(one.randomizer) for one, _ in subject.shuffled}
+    total = rows.UP * math.fsum(count * _any_prior(one) for one, count in subject.shuffled)
+    entropies = {rows.largest_entropy(one.randomizer) for one, _ in subject.shuffled}
     most = entropies.pop() if len(entropies) == 1 else None
     yield _nats(
         measure="information on the input",
-        scope=ALL_ROUNDS,
-        upper=total if most is None else min(total, UP * most),
+        scope=rows.ALL_ROUNDS,
+        upper=total if most is None else min(total, rows.UP * most),
         everything=most,
         adversary="knows all others' values; asks for one, any prior",
         source="chain rule; blanket, chi-squared",
@@ -153,29 +143,29 @@ def _any_prior(one: ShuffleRound) -> float:
     found = bounds.message if one.randomizer.interactive else bounds.least
     # who takes part does not depend on the values; who does not gives nothing away
     share = one.plain_users / (one.population or one.plain_users)
-    entropy = largest_entropy(one.randomizer)
-    return share * (found if entropy is None else min(found, UP * entropy))
+    entropy = rows.largest_entropy(one.randomizer)
+    return share * (found if entropy is None else min(found, rows.UP * entropy))
 
 
 def _order(subject: Subject) -> Iterator[ReportRow]:
     order, rounds = subject.order, len(subject.protocol)
     if order is None:
         return
-    alpha = UP * rounds * order.alpha if rounds else 0.0
-    eps0 = UP * subject.local_epsilon
+    alpha = rows.UP * rounds * order.alpha if rounds else 0.0
+    eps0 = rows.UP * subject.local_epsilon
     if not subject.uniform:
         yield _nats(
             measure="epsilon",
-            scope=ALL_ROUNDS,
+            scope=rows.ALL_ROUNDS,
             upper=eps0,
             everything=eps0,
-            adversary=NEIGHBOURS,
+            adversary=rows.NEIGHBOURS,
             source="local randomizers, basic composition",
             adjacency=subject.adjacency,
         )
     yield _nats(
         measure="alpha of the order",
-        scope=ALL_ROUNDS,
+        scope=rows.ALL_ROUNDS,
         upper=alpha,
         everything=math.inf,
         adversary=MEMBERS,
@@ -186,7 +176,7 @@ def _order(subject: Subject) -> Iterator[ReportRow]:
         size = int(sizes[sizes > 1].min())
         yield _chance(
             measure=f"naming one message in a group of {size}",
-            scope=ALL_ROUNDS,
+            scope=rows.ALL_ROUNDS,
             upper=reidentification_bound(size, 1, eps0, alpha).win_cap,
             nothing=1.0 / size,
             adversary=MEMBERS,
@@ -233,7 +223,7 @@ def _input(one: ShuffleRound, scope: str) -> Iterator[ReportRow]:
         measure="information on the input",
         scope=scope,
         upper=found.upper,
-        everything=largest_entropy(one.randomizer),
+        everything=rows.largest_entropy(one.randomizer),
         adversary="knows all others' values; asks for one, uniform prior",
         source=found.reduction,
     )
@@ -272,4 +262,4 @@ for _measure in (
     RoundMeasure(name="information on the input", rows=_input, rank=30),
     RoundMeasure(name="posterior vulnerability", rows=_vulnerability, rank=40),
 ):
-    MEASURES.register(_measure)
+    rows.MEASURES.register(_measure)
