@@ -161,9 +161,9 @@ class Bracket(float):
     about neighbouring datasets are not added: a `Protocol` of both says what they cost together.
 
     Args:
-        lower: >= 0.
-        upper: inf where nothing finite is true. An upper end below the lower one is an error in
-            this package: the two are exchanged, with a `CrossedEndsError`.
+        lower: certified lower end, >= 0.
+        upper: certified upper end; inf where nothing finite is true. An upper end below the lower
+            one is an error in this package: the two are exchanged, with a `CrossedEndsError`.
         conditions: returns the bracket's conditions; called only when they are asked for. None
             where the answer is not about rounds.
         regroup: returns the bracket for the keyword ``group``; see `group`.
