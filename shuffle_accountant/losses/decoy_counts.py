@@ -13,7 +13,6 @@ with C ~ Bin(n - 1, rate) under both datasets, and the gap is ``u - v = tanh(eps
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
@@ -24,19 +23,12 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.counts import (
-    CountBlocks,
-    bulk,
-    count_blocks,
-    tail_differences,
-)
+from shuffle_accountant.losses.counts import CountBlocks, block_masses, bulk, count_blocks
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.losses.two_letters.clone_table import clone_table, tabled_atoms
-from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
-    Array,
     Bound,
     log_ratio_above,
     outwards,
@@ -94,32 +86,15 @@ class NumberOfClones:
 
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of m; PESSIMISTIC takes each block's smallest count, OPTIMISTIC its largest."""
-        blocks = count_blocks(
-            self.decoys,
-            self.rate,
-            self.idle,
-            side,
+        found = count_blocks(
+            *(self.decoys, self.rate, self.idle, side),
             tail=effort.tail,
             resolution=effort.resolution,
         )
-        count = (blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 1.0
-        return BinaryBlocks(
-            weight=blocks.weight,
-            count=count,
-            gap=np.full(count.size, self.gap),
-            log_rest=np.full(count.size, self.log_rest),
-            silent=0.0,
-            missing=blocks.missing,
-            round_off=blocks.round_off,
-        )
-
-    @property
-    def table(self) -> Hashable:
-        """None: one table serves almost all clones, so that no number of them need be known."""
-        return None
+        return one_gap(found, side, self.gap, self.log_rest)
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from the table of counts that rounds of any size share."""
+        """The atoms from a table that almost all clones share; None if blocks are as good."""
         if self.gap == 0.0 or self.largest == math.inf:
             return None
         # a lower bound's cells are finer; both sides share one table
@@ -128,14 +103,20 @@ class NumberOfClones:
         if table is None:
             return None
         return tabled_atoms(
-            table,
-            side,
-            trials=self.decoys,
-            rate=self.rate,
-            idle=self.idle,
-            gap=self.gap,
-            log_rest=self.log_rest,
+            table, side, self.decoys, self.rate, self.idle, gap=self.gap, log_rest=self.log_rest
         )
+
+
+def one_gap(decoys: CountBlocks, side: Bound, gap: float, log_rest: float) -> BinaryBlocks:
+    """Blocks of the target's message and its decoys, all of which carry one of its letters.
+
+    PESSIMISTIC takes each block's smallest count, OPTIMISTIC its largest.
+    """
+    count = (decoys.low if side is Bound.PESSIMISTIC else decoys.high) + 1.0
+    gaps, log_rests = np.full(count.size, gap), np.full(count.size, log_rest)
+    return BinaryBlocks(
+        decoys.weight, count, gaps, log_rests, 0.0, decoys.missing, decoys.round_off
+    )
 
 
 @dataclass(frozen=True)
@@ -188,7 +169,8 @@ def count_law(
     width = max(-(-sum(high - low + 1 for low, high in bulks) // _CELLS), 1)
     weight, first, round_off = np.ones(1), certain, 0.0
     for group, (low, high) in zip(random, bulks, strict=True):
-        mass, error = _cells(group, low, high, width)
+        edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)
+        mass, error = block_masses(edges, group.users, group.chance, group.idle)
         mass = np.maximum(mass + error if side is Bound.PESSIMISTIC else mass - error, 0.0)
         terms = min(weight.size, mass.size)
         weight = outwards(
@@ -207,19 +189,6 @@ def count_law(
         round_off=round_off,
     )
     return joined(blocks, side, resolution)
-
-
-def _cells(group: Decoys, low: int, high: int, width: int) -> tuple[Array, Array]:
-    """Probabilities of cells of a width from ``low`` on, and bounds on their errors."""
-    n = float(group.users)
-    if width == 1:
-        counts = np.arange(low, high + 1, dtype=np.float64)
-        logs = log_pmf(counts, n, group.chance, group.idle)
-        mass = rounded(np.exp(logs), 15)
-        own = roundings(16) + np.expm1(log_pmf_error(counts, n, group.chance, logs))
-        return mass, mass * own
-    edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)
-    return tail_differences(edges, n, group.chance, group.idle)
 
 
 def joined(blocks: CountBlocks, side: Bound, resolution: float, share: float = 0.0) -> CountBlocks:

@@ -43,8 +43,8 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, by_side, noise_of, share_of
+from shuffle_accountant.losses.combined.mixture import PatternsLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.losses.combined.revealed import PatternsLoss
 from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource

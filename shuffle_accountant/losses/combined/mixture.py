@@ -1,4 +1,4 @@
-"""A round that is revealed to be one of several, each with a symmetric loss of its own."""
+"""A round that is revealed to be one of several, each with a loss of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Protocol
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
+from shuffle_accountant.losses.base import (
+    CellEdges,
+    Divergence,
+    Effort,
+    PrivacyLoss,
+    SymmetricLoss,
+    way_of,
+)
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms, gather
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
@@ -22,6 +29,72 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+
+# Roundings of a product: a probability is rounded once from a fraction, and what it multiplies.
+_PRODUCT = 4.0
+
+
+@dataclass(frozen=True)
+class PatternsLoss:
+    """Privacy loss of a mixture whose part is revealed: divergences are averages of the parts'.
+
+    Attributes:
+        parts: probabilities with the losses of the parts; the probabilities add up to 1.
+    """
+
+    parts: tuple[tuple[float, PrivacyLoss], ...]
+
+    @property
+    def largest(self) -> float:
+        """Upper bound of the finite losses, nats."""
+        return max(loss.largest for _, loss in self.parts)
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return float(np.sqrt(sum(weight * loss.deviation**2 for weight, loss in self.parts)))
+
+    @property
+    def reversed(self) -> PatternsLoss:
+        """The loss of (Q, P)."""
+        backward = tuple((weight, loss.reversed) for weight, loss in self.parts)
+        same = all(back is loss for (_, back), (_, loss) in zip(backward, self.parts, strict=True))
+        return self if same else PatternsLoss(backward)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The divergence of the parts."""
+        return self.parts[0][1].divergence
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "table"
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
+        total = sum(weight * loss.delta(epsilon, side, effort) for weight, loss in self.parts)
+        total = rounded(total, len(self.parts) + 3.0)
+        error = sequential_sum(len(self.parts), own=_PRODUCT)
+        return min(outwards(total, error, upper=side is Bound.PESSIMISTIC), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The atoms of all parts, weighted."""
+        upper = side is Bound.PESSIMISTIC
+        every = [(weight, loss.atoms(side, edges, effort)) for weight, loss in self.parts]
+        infinite = sum(weight * atoms.infinite for weight, atoms in every)
+        infinite = rounded(infinite, len(every) + 3.0)
+        error = sequential_sum(len(every), own=_PRODUCT)
+        of_each = roundings(_PRODUCT)
+        masses = np.concatenate([rounded(weight * atoms.mass, _PRODUCT) for weight, atoms in every])
+        return PldAtoms(
+            side=side,
+            mass=outwards(masses, of_each, upper=upper),
+            loss=np.concatenate([atoms.loss for _, atoms in every]),
+            infinite=min(outwards(infinite, error, upper=upper), 1.0),
+            truncated=sum(weight * atoms.truncated for weight, atoms in every),
+            round_off=max(atoms.round_off for _, atoms in every) + of_each,
+            loss_error=max(atoms.loss_error for _, atoms in every),
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +182,7 @@ class MixtureLoss(SymmetricLoss):
             else:
                 sums.add(part.weight, part.loss.atoms(side, edges, effort))
         gains, losses = sums.halves()
-        far_mass, far_loss = sums.far()
+        far_mass, far_loss = (np.concatenate(one) for one in zip(*sums.far, strict=True))
         error = sequential_sum(len(parts), own=8)
         everything = np.concatenate([gains.mass, losses.other, [sums.harmless], far_mass])
         slack = np.concatenate([gains.slack, losses.slack, np.full(1 + far_mass.size, error)])
@@ -137,7 +210,8 @@ class _Sums:
     def __init__(self, edges: Array | None) -> None:
         self._cells = [None if edges is None else CellSums(edges) for _ in range(2)]
         self._listed: list[list[HalfAtoms]] = [[], []]
-        self._far: list[tuple[Array, Array]] = []
+        # masses and losses of the atoms that are not merged in cells
+        self.far: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros(0))]
         self.harmless = self.infinite = self.truncated = self.round_off = self.loss_error = 0.0
 
     def add(self, weight: float, atoms: PldAtoms) -> None:
@@ -155,7 +229,7 @@ class _Sums:
             np.abs(atoms.loss) <= LIMITS.largest_log
         )
         far = ~near & (mass > 0.0) & (atoms.loss != 0.0)
-        self._far.append((mass[far], atoms.loss[far]))
+        self.far.append((mass[far], atoms.loss[far]))
         for which, sign in enumerate((1.0, -1.0)):
             some = (sign * atoms.loss > 0.0) & near
             mine, loss = mass[some], atoms.loss[some]
@@ -176,11 +250,6 @@ class _Sums:
                 self._listed[which].append(half)
             else:
                 cells.add(half)
-
-    def far(self) -> tuple[Array, Array]:
-        """Masses and losses of the atoms that were not merged in cells."""
-        masses, losses = zip(*self._far, strict=True) if self._far else ((), ())
-        return np.concatenate([np.zeros(0), *masses]), np.concatenate([np.zeros(0), *losses])
 
     def halves(self) -> list[HalfAtoms]:
         """The atoms of positive loss, and those of negative loss, of the exchanged pair."""

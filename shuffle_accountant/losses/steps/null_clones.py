@@ -25,20 +25,19 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
+from shuffle_accountant.losses.counts import block_masses, bulk
 from shuffle_accountant.losses.steps.gaussian import (
     GaussianRatio,
     gaussian_profile,
     gaussian_profiles,
     profile_end,
 )
-from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
     LIMITS,
-    SMALLEST,
     Array,
     Bound,
     lowered,
@@ -360,37 +359,25 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     """Probabilities that K, rounded down to one of the counts, is each of them.
 
     PESSIMISTIC: numbers that are not among the counts are taken for smaller ones; OPTIMISTIC: for
-    larger ones, or left out. Probabilities far below the tail are those of the first count
-    (PESSIMISTIC) or none.
+    larger ones, or left out. What is far below the tail is the first count's (PESSIMISTIC) or
+    nobody's.
     """
-    upper = side is Bound.PESSIMISTIC
-    trials = steps - 1
+    upper, trials = side is Bound.PESSIMISTIC, steps - 1
     p, q = 1.0 / (1.0 + math.exp(-log_odds)), 1.0 / (1.0 + math.exp(log_odds))
-    mean = trials * p
-    # a Bernstein bound on either side
-    goal = -math.log(1e-6 * tail)
-    reach = goal / 3.0 + math.sqrt(goal**2 / 9.0 + 2.0 * goal * mean * q)
-    low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), trials)
-    first = np.arange(low, high + 1, RUN, dtype=np.float64)
-    law, error = pmf_runs(first, float(trials), p, q)
-    error = error + sequential_sum(float(law.size), own=16.0)
-    factor = np.maximum(1.0 + (error if upper else -error), 0.0)
-    mass = (np.maximum(law, SMALLEST if upper else 0.0) * factor[:, None]).ravel()
-    places = np.add.outer(first, np.arange(1.0, RUN + 1.0)).ravel()
+    low, high = bulk(trials, p, q, 1e-6 * tail)
     if upper:
-        starts = np.searchsorted(places, counts)
-    else:
-        # the same rounding, but up to the next count where there is a gap
-        unit = 2.0 ** np.maximum(np.frexp(places)[1] - BITS, 0)
-        ends = np.searchsorted(np.floor(places / unit) * unit, counts, side="right")
-        mass, starts = mass[: ends[-1]], np.append(0, ends[:-1])
+        edges = np.append(counts, steps + 1.0)
+    else:  # the same rounding, but up to the next count where there is a gap
+        edges = np.append(1.0, counts + 2.0 ** np.maximum(np.frexp(counts)[1] - BITS, 0))
+    edges = np.clip(edges - 1.0, low, high + 1.0)
     weights = np.zeros(counts.size)
-    some = np.flatnonzero(np.diff(starts, append=mass.size))
-    if some.size:
-        weights[some] = rounded(np.add.reduceat(mass, starts[some]), float(law.size))
+    if edges[0] < edges[-1]:
+        mass, error = block_masses(np.unique(edges), trials, p, q)
+        mass = mass + error if upper else np.maximum(mass - error, 0.0)
+        weights[np.diff(edges) > 0.0] = mass
     if upper and (low > 0 or high < trials):
         weights[0] += 2e-6 * tail
-    return np.asarray(weights)
+    return weights
 
 
 @lru_cache(maxsize=4)

@@ -21,6 +21,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
 from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
@@ -43,7 +44,7 @@ LOST = 1e-150
 
 
 @dataclass(frozen=True)
-class ThresholdPair:
+class ThresholdPair(ProfiledPair):
     """Profile of a count that is released if it is at least a threshold.
 
     Attributes:
@@ -67,11 +68,6 @@ class ThresholdPair:
         """Probability of a count that cannot be without the target: p^K at m = K - 1."""
         others = self.threshold - 1 if self.others is None else self.others
         return math.pow(self.probability, others + 1)
-
-    @property
-    def largest(self) -> float:
-        """Infinity: all users who hold the value report."""
-        return math.inf
 
     @property
     def largest_reversed(self) -> float:

@@ -14,15 +14,15 @@ hence hockey-stick divergences and masses of cells, from f and its tail at the e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.atoms import (
     BinaryBlocks,
     CellSums,
@@ -32,6 +32,7 @@ from shuffle_accountant.losses.two_letters.atoms import (
     ties,
     ties_error,
 )
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.binomial import (
     log_pmf,
     log_pmf_error,
@@ -59,31 +60,6 @@ _AT_ONCE = 1 << 17
 _TABLED, _LISTED = 1 << 15, 1 << 20
 
 
-class BlockSource(Protocol):
-    """Distribution of the number of messages that hide the target, in blocks, for one protocol."""
-
-    def __hash__(self) -> int:
-        """By value, so that grids can be cached."""
-
-    @property
-    def largest(self) -> float:
-        """Upper bound of the losses, nats."""
-
-    @property
-    def deviation(self) -> float:
-        """Rough standard deviation of the loss, nats."""
-
-    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
-        """Blocks whose pair bounds the true one in the given direction."""
-
-    @property
-    def table(self) -> Hashable:
-        """Key of the table that losses with an equal key share; None if with all, or none."""
-
-    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from a table that rounds of any size share; None if blocks are as good."""
-
-
 @dataclass(frozen=True)
 class BinaryLoss(SymmetricLoss):
     """Privacy loss of one binary target among its clones, or other decoys.
@@ -92,7 +68,7 @@ class BinaryLoss(SymmetricLoss):
         source: distribution of the number of messages with one of the target's two letters.
     """
 
-    source: BlockSource
+    source: NumberOfClones | NumberOfMixedResponses
 
     @property
     def largest(self) -> float:
@@ -103,11 +79,6 @@ class BinaryLoss(SymmetricLoss):
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.source.deviation
-
-    @property
-    def table(self) -> Hashable:
-        """Key of its source's table, or None."""
-        return self.source.table
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
@@ -130,7 +101,7 @@ class BinaryLoss(SymmetricLoss):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """PldAtoms of the pair: of few, one by one or cell by cell; of many, from a table."""
-        if effort.many and (found := self.source.tabled(side, edges, effort)) is not None:
+        if effort.many and (found := self._tabled(side, edges, effort)) is not None:
             return found
         blocks = self.source.blocks(side, replace(effort, tail=0.25 * effort.tail))
         m = blocks.count
@@ -152,10 +123,9 @@ class BinaryLoss(SymmetricLoss):
         listed = (lengths <= 6.0 * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
         most = min(effort.most_atoms, _AT_ONCE)
-        if _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE:
-            found = self.source.tabled(side, edges, effort)
-            if found is not None:
-                return found
+        few = _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE
+        if few and (found := self._tabled(side, edges, effort)) is not None:
+            return found
         half = gather(
             pieces(blocks, first, last, listed, grid, most),
             CellSums(grid) if size > most else None,
@@ -181,6 +151,11 @@ class BinaryLoss(SymmetricLoss):
             round_off=blocks.round_off + float(np.sum(everything * slack)),
             loss_error=float(half.loss_error.max(initial=0.0)),
         )
+
+    def _tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """The atoms from a table that rounds of any size share; None if blocks are as good."""
+        source = self.source  # the gap of other sources depends on what else was counted
+        return source.tabled(side, edges, effort) if isinstance(source, NumberOfClones) else None
 
 
 def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:

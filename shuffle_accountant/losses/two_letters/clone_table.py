@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.counts import bulk
+from shuffle_accountant.losses.counts import block_masses, bulk
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.kept import kept
@@ -149,31 +149,14 @@ def _weights(trials: int, rate: float, idle: float, resolution: float, tail: flo
     low, high = bulk(trials, rate, idle, tail)
     start = int(np.searchsorted(edges, low, side="right")) - 1
     stop = int(np.searchsorted(edges, high, side="right"))
-    first, last = int(edges[start]), min(int(edges[stop]) - 1, trials)
-    mode = min(max(int(trials * rate), first), last)
-    anchor = np.array([float(mode)])
-    log_mode = log_pmf(anchor, float(trials), rate, idle)
-    error = float(exponential(log_pmf_error(anchor, float(trials), rate, log_mode))[0])
-    odds = rate / idle
-    above = np.arange(mode, last, dtype=np.float64)
-    below = np.arange(mode, first, -1.0)
-    mass = np.concatenate(
-        [
-            np.cumprod(rounded(below / ((trials - below + 1.0) * odds), 10))[::-1],
-            [1.0],
-            np.cumprod(rounded((trials - above) * odds / (above + 1.0), 10)),
-        ]
+    weight, error = block_masses(
+        np.minimum(edges[start : stop + 1], trials + 1.0), trials, rate, idle
     )
-    mass *= rounded(math.exp(float(log_mode[0])), ELEMENTARY)
-    # a step rounds three times, and the odds are good to a few roundings; what is above is added
-    own = 10.0 * mass.size + 2 * ELEMENTARY
-    relative = product(error, sequential_sum(mass.size, own=own))
-    weight = np.add.reduceat(mass, (edges[start:stop] - first).astype(np.intp))
-    weight = rounded(weight, mass.size)
+    first, last = int(edges[start]), int(edges[stop]) - 1
     return _Weights(
         first=start,
         weight=weight,
-        error=relative,
+        error=float(np.max(error / weight)),
         below=tail if first > 0 else 0.0,
         above=tail if last < trials else 0.0,
     )
@@ -234,10 +217,10 @@ def clone_table(step: float, gap: float, resolution: float, tail: float) -> Clon
 def tabled_atoms(
     table: CloneTable,
     side: Bound,
-    *,
     trials: int,
     rate: float,
     idle: float,
+    *,
     gap: float,
     log_rest: float,
 ) -> PldAtoms | None:

@@ -19,16 +19,20 @@ over much smaller ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import CountBlocks, bulk, tail_differences
-from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.decoy_counts import (
+    Decoys,
+    average,
+    count_law,
+    joined,
+    one_gap,
+)
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
@@ -87,15 +91,6 @@ class NumberOfMixedResponses:
             return math.log(self._m) if self.gamma > 0.0 else -math.inf
         return math.log(2.0) - self.eps0
 
-    @property
-    def table(self) -> Hashable:
-        """None: there is no table."""
-        return None
-
-    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """None: the gap depends on what else was counted."""
-        return None
-
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of (J, C); the target's own message may add one to C."""
         return _blocks(self, side, effort.tail, effort.resolution)
@@ -137,7 +132,9 @@ def _blocks(
     share = 0.2 * tail
     every = count_law(moved, side, tail=share, resolution=0.0)
     if source.categories == 2:
-        return _two_values(source, joined(every, side, resolution), side)
+        # every random answer is one of the target's two values
+        log_rest = source._log_m + math.log(source.truthful)
+        return one_gap(joined(every, side, resolution), side, source.truthful, log_rest)
     while True:
         numbers = joined(every, side, resolution, _SHARE if every.low.size > _FEW else 0.0)
         number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
@@ -146,21 +143,6 @@ def _blocks(
             break
         resolution = max(1.5 * resolution, 1e-6)
     return _several_values(source, numbers, number, edges, side, tail, resolution)
-
-
-def _two_values(source: NumberOfMixedResponses, numbers: CountBlocks, side: Bound) -> BinaryBlocks:
-    """The blocks for k = 2, where every random answer is one of the target's two values."""
-    number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
-    log_rest = source._log_m + math.log(source.truthful)
-    return BinaryBlocks(
-        weight=numbers.weight,
-        count=number + 1.0,
-        gap=np.full(number.size, source.truthful),
-        log_rest=np.full(number.size, log_rest),
-        silent=0.0,
-        missing=numbers.missing,
-        round_off=numbers.round_off,
-    )
 
 
 def _several_values(
