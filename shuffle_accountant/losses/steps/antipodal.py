@@ -114,7 +114,8 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     loss = _points(min(deviation, 0.1 * end), end)
     low, high = _by_largest(sigma, steps, loss)
     if sigma >= _LEAST_SIGMA:
-        for one in _tilts(deviation, end):
+        tilts = deviation * _RATIO ** np.arange(_MOST_STATISTICS)  # logarithms of the alphas, nats
+        for one in tilts[tilts < end].tolist():
             found = power_of(_letters(sigma, one, tail), steps, width=_WIDTH, tail=1e-2 * tail)
             below, above = _profile(found, loss)
             low, high = np.maximum(low, below), np.maximum(high, above)
@@ -130,16 +131,6 @@ def _points(deviation: float, end: float) -> Array:
     step = math.log1p(_GROWTH)
     count = math.ceil(math.log(end / deviation) / step)
     return whole_losses(np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0))))
-
-
-def _tilts(deviation: float, end: float) -> list[float]:
-    """Logarithms of the alphas that statistics are made for, nats, ascending."""
-    tilts: list[float] = []
-    tilt = deviation
-    while tilt < end and len(tilts) < _MOST_STATISTICS:
-        tilts.append(tilt)
-        tilt *= _RATIO
-    return tilts
 
 
 def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
@@ -196,17 +187,11 @@ def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
     score = np.linspace(-10.0, 2.0 / sigma + 12.0, _THRESHOLDS)
     others = (steps - 1) * log_ndtr(score)
     alpha = np.exp(loss)
-    below = [np.exp(others + log_ndtr(score - mean / sigma)) for mean in (2.0, 1.0)]
-    above = [-np.expm1(others + log_ndtr(score - mean / sigma)) for mean in (2.0, 1.0)]
-    low = np.zeros(loss.size)
-    high = np.zeros(loss.size)
     right = loss >= 0.0
-    for part, plus, minus in ((right, above[0], above[1]), (~right, below[1], below[0])):
-        if part is right:
-            gain, cost = plus[:, None], np.multiply.outer(minus, alpha[part])
-        else:
-            gain, cost = np.multiply.outer(plus, alpha[part]), minus[:, None]
-        terms = difference_of(gain, cost, budget().normal)
-        low[part] = np.max(terms.positive(upper=False), axis=0)
-        high[part] = np.max(terms.positive(upper=True), axis=0)
+    laws = [others + log_ndtr(score - mean / sigma) for mean in (2.0, 1.0)]
+    # P and Q of the event: the largest value is above the threshold, or (Q, P) below it
+    p, q = (np.where(right, -np.expm1(law)[:, None], np.exp(law)[:, None]) for law in laws)
+    plus, minus = np.where(right, p, alpha * q), np.where(right, alpha * q, p)
+    terms = difference_of(plus, minus, budget().normal)
+    low, high = (np.max(terms.positive(upper=upper), axis=0) for upper in (False, True))
     return low, high

@@ -100,10 +100,7 @@ def _mass_error() -> float:
 
 
 def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array, float]:
-    """Log-ratios under P, their masses, and the mass lost: cells of the target's normal score.
-
-    With probability 1 - g the target takes no part: one atom more.
-    """
+    """Log-ratios under P, their masses, and the mass lost: cells of the target's normal score."""
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.25 * tail)))
@@ -113,7 +110,7 @@ def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array
     # half a tail of scores beyond the reach, a tail of what the others exceed, and their rounding
     lost = 3.0 * tail
     total = math.log(loss.users / loss.fraction)
-    idle = 1.0 - loss.fraction
+    idle = 1.0 - loss.fraction  # in which case the target takes no part: one atom more
     nothing = math.log(idle) if idle > 0.0 else -math.inf
     mass = loss.fraction * mass
     if side is Bound.PESSIMISTIC:

@@ -86,16 +86,9 @@ class ThresholdMoments:
 
 @lru_cache(maxsize=2)  # up to 120 MB each
 def threshold_moments(probability: float, threshold: int) -> ThresholdMoments | None:
-    """Moments of one round for all numbers of others that are scanned, and one bound of the rest.
+    """Moments of one round of a `ThresholdPair` for all numbers of others that are scanned.
 
-    None for thresholds of several hundred.
-
-    Args:
-        probability: p, with which each user reports, in (0, 1).
-        threshold: K, the smallest count that is released, >= 1.
-
-    Returns:
-        Others as `ThresholdPair.scanned` has them; the last one is for all larger numbers.
+    The last ones are for all larger numbers. None for thresholds of several hundred.
     """
     pair = ThresholdPair(probability, threshold)
     if pair.table.size > _MOST:
@@ -125,8 +118,7 @@ def _moments(
     p, q, loss = np.where(kept, p, 0.0), np.where(kept, q, 0.0), np.where(kept, loss, 0.0)
     hidden_p, hidden_q = (1.0 - table[row, threshold] for row in (others + 1, others))
     if threshold:
-        error = off
-        hidden_p, hidden_q = hidden_p + error, hidden_q + error
+        hidden_p, hidden_q = hidden_p + off, hidden_q + off
     # the first count beyond each limit, of losses that grow with the count
     ratio = np.exp(-_LIMITS) * (1.0 - pair.probability)
     above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0

@@ -14,7 +14,6 @@ with the number of additions only; what is below the range of doubles is charged
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,10 +22,8 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
-from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
+from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
-
-_Order = Callable[[Array, NDArray[np.int64], int, float, Array], tuple[Array, Array]]
 
 # Numbers of others that are scanned: up to this multiple of K/p, and no more than the larger of
 # this number and a multiple of K.
@@ -89,22 +86,20 @@ class ThresholdPair(ProfiledPair):
 
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """With the target's report against without."""
-        return self._worst(losses, _gains)
+        return self._worst(losses, swapped=False)
 
     def backward(self, losses: Array) -> tuple[Array, Array]:
         """Without the target's report against with it."""
         beyond = losses >= self.largest_reversed
-        low, high = self._worst(np.where(beyond, 0.0, losses), _losses)
+        low, high = self._worst(np.where(beyond, 0.0, losses), swapped=True)
         return np.where(beyond, 0.0, low), np.where(beyond, 0.0, high)
 
     def each(self, loss: float) -> Array:
         """Upper bounds of the larger order at one loss, for each number that is scanned."""
-        table = _tails(self.probability, self.threshold)
-        orders = [_gains, *([_losses] if loss < self.largest_reversed else [])]
-        asked = np.array([loss])
+        orders = (False, True) if loss < self.largest_reversed else (False,)
         found = [
-            order(table, self.scanned, self.threshold, self.probability, asked)[1][:, 0]
-            for order in orders
+            self._bounds(self.scanned, self.threshold, np.array([loss]), swapped)[1][:, 0]
+            for swapped in orders
         ]
         return np.asarray(np.max(found, axis=0))
 
@@ -125,7 +120,7 @@ class ThresholdPair(ProfiledPair):
     def _rough(
         self, others: NDArray[np.int64], delta: float, rounds: int, replaced: bool, scale: float
     ) -> Array:
-        table, width = _tails(self.probability, self.threshold), _ROUGH_TOP * scale / _ROUGH
+        table, width = self.table, _ROUGH_TOP * scale / _ROUGH
         counts = np.arange(table.shape[1] - 1)
         m = others[:, None].astype(np.float64)
         with np.errstate(divide="ignore"):
@@ -166,18 +161,44 @@ class ThresholdPair(ProfiledPair):
             best = np.maximum(best, asked[np.argmax(excess <= delta, axis=1)])
         return best
 
-    def _worst(self, losses: Array, order: _Order) -> tuple[Array, Array]:
-        table = _tails(self.probability, self.threshold)
+    def _worst(self, losses: Array, *, swapped: bool) -> tuple[Array, Array]:
         low, high = np.zeros(losses.size), np.zeros(losses.size)
         size = max(1 << 22, self.scanned.size) // self.scanned.size
         for start in range(0, losses.size, size):
             some = slice(start, start + size)
-            found = order(table, self.scanned, self.threshold, self.probability, losses[some])
+            found = self._bounds(self.scanned, self.threshold, losses[some], swapped)
             low[some], high[some] = found[0].max(axis=0), found[1].max(axis=0)
             if self.others is None:  # all larger numbers, by the last one without a threshold
-                rest = order(table, self.scanned[-1:], 0, self.probability, losses[some])
+                rest = self._bounds(self.scanned[-1:], 0, losses[some], swapped)
                 high[some] = np.maximum(high[some], rest[1][0])
         return low, high
+
+    def _bounds(
+        self, others: NDArray[np.int64], threshold: int, losses: Array, swapped: bool
+    ) -> tuple[Array, Array]:
+        """Bounds of ``H_alpha(P‖Q)``, or of ``H_alpha(Q‖P)``, shape (others, losses).
+
+        (P, Q): the counts whose ratio is above alpha. (Q, P): what is suppressed, and the smallest
+        counts; ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
+        """
+        table, row, off = self.table, others[:, None], _off(others)
+        users, last = row.astype(np.float64) + 1.0, table.shape[1] - 1.0
+        asked = np.minimum(losses, 700.0)
+        count = _errors(table)
+        log_ratio = np.log1p(-self.probability) + (losses if swapped else -losses)
+        place = _crossed(users, log_ratio) - off
+        if swapped:
+            place = np.clip(np.ceil(place), threshold, last)
+        else:
+            place = np.clip(np.floor(place) + 1.0, threshold, np.minimum(users, last))
+        p, q = (table[one, place.astype(np.int64)] for one in (row + 1, row))
+        if swapped:
+            gain, cost = np.exp(asked) * p, q + np.expm1(asked)
+        else:
+            gain, cost = p, np.exp(asked) * q
+        found = difference_of(rounded(gain, count), rounded(cost, -count), roundings(count) + off)
+        low, high = found.value - found.error, found.value + found.error
+        return np.clip(low - LOST, 0.0, 1.0), np.clip(high + LOST, 0.0, 1.0)
 
 
 def _last(probability: float, threshold: int) -> int:
@@ -206,39 +227,7 @@ def _tails(probability: float, threshold: int) -> Array:
 
 def _errors(table: Array) -> float:
     """Roundings of a tail and of a product with alpha: three a row and one for each count."""
-    rows, counts = table.shape
-    return float(3 * rows + counts + 16)
-
-
-def _gains(
-    table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
-) -> tuple[Array, Array]:
-    """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
-    m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = _crossed(m + 1.0, np.log1p(-probability) - losses)
-    first = np.floor(crossed - off) + 1.0
-    place = np.clip(first, threshold, np.minimum(m + 1.0, table.shape[1] - 1.0)).astype(np.int64)
-    count = _errors(table)
-    gain = rounded(table[row + 1, place], count)
-    cost = rounded(np.exp(np.minimum(losses, 700.0)) * table[row, place], -count)
-    return _bounds(difference_of(gain, cost, roundings(count) + off))
-
-
-def _losses(
-    table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
-) -> tuple[Array, Array]:
-    """Bounds of ``H_alpha(Q‖P)``: what is suppressed, and the smallest counts.
-
-    ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
-    """
-    m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = _crossed(m + 1.0, np.log1p(-probability) + losses)
-    last = np.ceil(crossed - off) - 1.0
-    place = np.clip(last + 1.0, threshold, table.shape[1] - 1.0).astype(np.int64)
-    asked, count = np.minimum(losses, 700.0), _errors(table)
-    gain = rounded(np.exp(asked) * table[row + 1, place], count)
-    cost = rounded(table[row, place] + np.expm1(asked), -count)
-    return _bounds(difference_of(gain, cost, roundings(count) + off))
+    return float(3 * table.shape[0] + table.shape[1] + 16)
 
 
 def _crossed(users: Array, log_ratio: Array) -> Array:
@@ -256,9 +245,3 @@ def _off(others: NDArray[np.int64]) -> Array:
     """
     # log(1 - p) is above -37, so that its sum with a loss near its negative is off by 80 roundings
     return np.asarray((others[:, None] + 1.0) * roundings(128.0) + 1e-12)
-
-
-def _bounds(found: Difference) -> tuple[Array, Array]:
-    """Bounds of a divergence, at least 0."""
-    low, high = found.value - found.error, found.value + found.error
-    return np.clip(low - LOST, 0.0, 1.0), np.clip(high + LOST, 0.0, 1.0)

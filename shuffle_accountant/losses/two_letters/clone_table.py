@@ -54,11 +54,8 @@ _ROWS = 128
 class _Rows:
     """Consecutive rows of the table; arrays of shape (rows, cells + 1) or (rows,).
 
-    Attributes:
-        up: mass that goes to the upper end of each cell of y >= 0.
-        down: mass that goes to its lower end.
-        tied: mass at y = 0 exactly.
-        error: bound on the relative error of all of these.
+    Masses that go to the upper and to the lower end of each cell of y >= 0, those at y = 0 exactly,
+    and a bound on the relative error of all of these.
     """
 
     up: Array
@@ -197,13 +194,9 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
 
 
 def clone_table(step: float, gap: float, resolution: float, tail: float) -> CloneTable | None:
-    """The table whose cells are no wider than a step of losses; None if they would be too narrow.
+    """The table whose cells are no wider than a step of losses, nats, at the largest ``|z|``.
 
-    Args:
-        step: distance of losses, nats.
-        gap: the largest ``|z|``.
-        resolution: relative width of blocks of counts.
-        tail: mass that may be cut off.
+    None if they would be too narrow.
     """
     wide = math.tanh(0.5 * step) / gap
     # narrower cells would not have enough digits left for shares of them, nor smaller tails
@@ -226,23 +219,12 @@ def tabled_atoms(
 ) -> PldAtoms | None:
     """The pair of a target among ``trials`` decoys as atoms at the table's cells.
 
-    Args:
-        table: rows and cells to use.
-        side: side of the truth.
-        trials: number of decoys.
-        rate: probability that a decoy is not blank.
-        idle: ``1 - rate``.
-        gap: the largest ``|z|``.
-        log_rest: logarithm of ``1 - gap``.
-
-    Returns:
-        The atoms, or None where a table loses digits or does not pay.
+    None where a table loses digits or does not pay. All else is as in `NumberOfClones`.
     """
     rest = math.exp(log_rest)
     # a smaller rest leaves no digits in 1 - gap y
-    if min(rate, idle) <= 1e-6 or trials < 1 or rest < 1e-9:
-        return None
-    if trials * rate > MOST_COUNTS:
+    digits = min(rate, idle) > 1e-6 and trials >= 1 and rest >= 1e-9
+    if not digits or trials * rate > MOST_COUNTS:
         return None
     found = _weights(trials, rate, idle, table.resolution, table.tail)
     if table.width(block_edges(table.resolution)[found.first] + 1.0) > MOST_CELLS:
@@ -255,10 +237,8 @@ def tabled_atoms(
     if not upper:
         # a block that is one count is its own largest; of a wider one the next row stands for it
         edges = block_edges(table.resolution)[first : first + weight.size + 1]
-        single = np.diff(edges) == 1.0
-        weight = np.append(np.where(single, weight, 0.0), 0.0) + np.append(
-            0.0, np.where(single, 0.0, weight)
-        )
+        wide = np.where(np.diff(edges) == 1.0, 0.0, weight)
+        weight = np.append(weight - wide, 0.0) + np.append(0.0, wide)
     up, down, tied, relative = table.law(first, weight)
     y, mass, zero = _points(table, up, down, tied, upper=upper)
     behind = rest + gap * (1.0 - y)

@@ -72,13 +72,8 @@ class NumberOfMixedResponses:
     def deviation(self) -> float:
         """Rough standard deviation, nats, at the expected counts."""
         decoys = average(self.others)
-        count = 1.0 + decoys * self.pair_rate
+        count = 1.0 + 2.0 * decoys / self.categories
         return min(self.eps0, 2.0 * math.sqrt(count) / (count + self._m * (decoys + 1.0)))
-
-    @property
-    def pair_rate(self) -> float:
-        """Probability that a random answer is one of the target's two values."""
-        return 2.0 / self.categories
 
     @property
     def _m(self) -> float:
@@ -102,7 +97,8 @@ class NumberOfMixedResponses:
         z^4 w^2 / 24 at most.
         """
         messages = average(self.others) + 1.0
-        share = self._m * messages / (self._m * messages + 1.0 + messages * self.pair_rate)
+        size = self._m * messages
+        share = size / (size + 1.0 + 2.0 * messages / self.categories)
         exponent = min(-math.log(tail), 700.0)
         width = math.sqrt(12.0 * resolution / exponent) / max(share, 1e-290)
         return min(width, math.sqrt(resolution))
@@ -160,7 +156,8 @@ def _several_values(
     weight = numbers.weight[:, None] * np.maximum(weight + error if upper else weight - error, 0.0)
     decoys, weight = _gathered(number, weight, source.width(tail, resolution), side)
     shown = CountBlocks(np.ones(0), edges[:-1], edges[1:] - 1.0, 0.0, 0.0)
-    chance = source.truthful + source.gamma * source.pair_rate
+    # that the target's own message is one of its two values, or is none
+    chance = source.truthful + source.gamma * (2.0 / source.categories)
     rest = source.gamma * ((source.categories - 2) / source.categories)
     parts = [
         (own * weight, *source.part(decoys, shown, mine, side))
