@@ -22,15 +22,14 @@ from oracles.precision import MP, Real, exact
 from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.steps import (
-    far_apart,
+    gaussian,
     mean_ratio,
     null_clones,
     product_ratio,
     table_ratio,
 )
 from shuffle_accountant.losses.steps.bounded_ratio import LaplaceRatio, TwoValuedRatio
-from shuffle_accountant.losses.steps.far_apart import FarApartLoss
-from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.steps.gaussian import FarApartLoss, GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
@@ -45,7 +44,7 @@ ADVERSE = pytest.mark.parametrize("adverse", [-1.0, 1.0])
 ORDERS = pytest.mark.parametrize("swapped", [False, True])
 EFFORT = Effort(1e-12, 1e-2)
 
-KEPT = (mean_ratio._remembered, product_ratio._law, table_ratio._law, far_apart._atoms)
+KEPT = (mean_ratio._remembered, product_ratio._law, table_ratio._law, gaussian._atoms)
 
 
 @contextmanager

@@ -111,10 +111,6 @@ class RatioSource(ABC):
         """Upper bound of the Q-probability of ratios with no larger logarithm."""
         return 1.0
 
-    def told_apart(self, epsilon: float, users: int) -> float:
-        """Lower bound of ``H_alpha(P‖Q)``, valid however far apart P and Q are; 0 if none known."""
-        return 0.0
-
 
 @dataclass(frozen=True)
 class MeanRatioLoss(OrderedLoss):
@@ -170,10 +166,7 @@ class MeanRatioLoss(OrderedLoss):
             return min(total, alone, self._pointed_out(epsilon, side), 1.0)
         total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
         if not self.swapped:
-            total += self._certain
-            total = max(total, self._pointed_out(epsilon, side))
-            if self.fraction == 1.0:
-                total = max(total, self.source.told_apart(epsilon, self.users))
+            total = max(total + self._certain, self._pointed_out(epsilon, side))
         return min(total, 1.0)
 
     @property

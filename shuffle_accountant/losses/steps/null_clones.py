@@ -58,16 +58,12 @@ _FEWEST = 0.005
 _MOST_ODDS = 8.0
 # Widths of cells, in normal scores: of the rough look that makes the plan, and of the final sums.
 _ROUGH_WIDTH, _WIDTH = 0.1, 0.0145
-# Number of values of K in the rough look, per power of two.
-_ROUGH_COUNTS = 2
 # Distance of that look's points: near 0 in deviations, further out relative to the loss.
 _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
 # Share of epsilon that chords between the profile's points may add.
 _CHORD = 2.5e-5
 # Largest number of points of the profile.
 _MOST_POINTS = 4000
-# Largest share of the bound that the numbers of clones left out at the low end may have.
-_UNSEEN = 1e-4
 # Number of doublings of the clones from which on cells are narrower: each adds to the bracket.
 _FEW_DOUBLINGS = 14
 # What may be left out for the total variation alone, as a share of the loss's deviation.
@@ -238,13 +234,7 @@ class _Plan:
 
 @lru_cache(maxsize=16)
 def _plan(sigma: float, steps: int, tail: float) -> _Plan:
-    """The plan: losses, p and K that matter, chosen from rough values of the bound.
-
-    Args:
-        sigma: deviation of the noise of a step.
-        steps: number of batches.
-        tail: probability or gain that may be left out.
-    """
+    """The plan: losses, p and K that matter, chosen from rough values of the bound."""
     end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
@@ -278,11 +268,8 @@ def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     high = int(costly[0]) if costly.size else lattice.size - 1
     high = max(high, int(best[useful & seen].max()))
     chosen = lattice[low : high + 1]
-    # few places: how many of them can be taken for one
-    rows = useful & seen
-    alone = np.cumsum(weights[best[rows], :], axis=1) * single[rows][:, None]
-    few = (alone <= _UNSEEN * least[rows][:, None]).all(axis=0)
-    start = int(counts[few.argmin()])
+    rarest = 1.0 / (1.0 + math.exp(-chosen[0]))
+    start = bulk(steps - 1, rarest, 1.0 - rarest, tail)[0] + 1
     expected = 1.0 + (steps - 1) / (1.0 + math.exp(-chosen[-1]))
     stop = min(math.ceil(expected + 6.0 * math.sqrt(expected)) + 6, steps)
     number = np.array(sorted({1, *rounded_counts(start, stop)}), dtype=np.float64)
@@ -295,20 +282,17 @@ def _rough_divergences(
     """Numbers of places and estimates of the divergence with that many, in order (P, Q)."""
     expected = (steps - 1) / (1.0 + math.exp(-log_odds))
     most = min(math.ceil(1.0 + expected + 8.0 * math.sqrt(expected)) + 8, steps)
-    octaves = math.log2(most)
-    places = 2.0 ** np.linspace(0.0, octaves, math.ceil(_ROUGH_COUNTS * octaves) + 1)
+    octaves = math.log2(most)  # two values each
+    places = 2.0 ** np.linspace(0.0, octaves, math.ceil(2.0 * octaves) + 1)
     grid = np.unique([rounded_count(round(place)) for place in places.tolist()])
     family = _family(sigma, Bound.PESSIMISTIC, _ROUGH_WIDTH, tail, most)
     known = np.array(
         [_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)[0] for count in grid]
     )
     counts = np.array(rounded_counts(1, most), dtype=np.float64)
-    logs = np.log(np.maximum(known, 1e-300))
-    place = np.interp(np.log(counts), np.log(grid), np.arange(grid.size))
-    below = np.minimum(place.astype(int), max(grid.size - 2, 0))
-    share = (place - below)[:, None]
-    above = np.minimum(below + 1, grid.size - 1)
-    return counts, np.exp(logs[below] * (1.0 - share) + logs[above] * share)
+    logs = np.log(np.maximum(known, 1e-300)).T
+    between = [np.interp(np.log(counts), np.log(grid), row) for row in logs]
+    return counts, np.exp(np.array(between).T)
 
 
 def _family(sigma: float, side: Bound, width: float, tail: float, most: int) -> SumFamily:

@@ -248,7 +248,7 @@ def _unit_atoms(
         np.repeat(x, lengths) for x in (blocks, 1.0 + gaps, np.exp(log_rests), log_rests)
     )
     b = total - a
-    chance, off = _binomials(blocks, start, end, lengths, a)
+    chance, off = _binomials(blocks, start, lengths)
     f = chance / total
     # of P and of Q, in units of f
     less, more = b * ahead + a * behind, np.repeat(2.0 * gaps, lengths) * (a - b)
@@ -270,31 +270,14 @@ def _ranges(start: Array, lengths: NDArray[np.intp]) -> Array:
     return np.asarray(np.repeat(start - before, lengths) + np.arange(int(lengths.sum())))
 
 
-def _binomials(
-    count: Array, start: Array, end: Array, lengths: NDArray[np.intp], a: Array
-) -> tuple[Array, Array]:
-    """Probabilities ``Bin(count, 1/2)(a)`` for the counts of blocks; equal counts share them.
+def _binomials(count: Array, start: Array, lengths: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Probabilities ``Bin(count, 1/2)(a)`` of blocks, and bounds on the errors of their logarithms.
 
-    Within a run of `RUN` values of a, each is the one before times ``(count - a + 1) / a``.
-
-    Args:
-        count: of each block.
-        start: first a of each block, more than half the count.
-        end: last a of each block.
-        lengths: how many each block has.
-        a: all of them.
-
-    Returns:
-        The probabilities, of the shape of ``a``, and bounds on the errors of their logarithms.
+    Each block has some a in a row from its ``start`` on, which is more than half its count.
     """
-    counts, which = np.unique(count, return_inverse=True)
-    low, high = np.full(counts.size, np.inf), np.full(counts.size, -np.inf)
-    np.minimum.at(low, which, start)
-    np.maximum.at(high, which, end)
-    runs = np.maximum(np.ceil((high - low + 1.0) / RUN), 0.0).astype(np.intp)
-    before = np.cumsum(runs) - runs
-    m = np.repeat(counts, runs)
-    first = np.repeat(low - RUN * before, runs) + RUN * np.arange(float(m.size))
-    law, error = pmf_runs(first, m, 0.5, 0.5)
-    place = (np.repeat((RUN * before - low)[which], lengths) + a).astype(np.intp)
-    return law.ravel()[place], error[place // RUN]
+    runs = -(-lengths // RUN)
+    left = np.repeat(lengths, runs) - RUN * _ranges(np.zeros(runs.size), runs)
+    first = _ranges(start / RUN, runs) * RUN
+    law, error = pmf_runs(first, np.repeat(count, runs), 0.5, 0.5)
+    kept = np.arange(RUN) < left[:, None]
+    return law[kept], np.repeat(error, kept.sum(axis=1))

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -204,21 +203,11 @@ def _of_pairs(function: Callable[[Array, Array], Array], a: Array, m: Array) -> 
     largest = float(m.max(initial=0.0))
     if m.size < 1024 or largest >= 2.0**26:  # few, or too large for keys in a double
         return function(a, m)
-    if largest < 512.0:
-        size = 1 << math.ceil(math.log2(largest + 1.0))
-        return _all_pairs(function, size)[(m * size + a).astype(np.intp)]
     if bool(np.all(np.diff(m) > 0)):
         return function(a, m)
     keys, place = np.unique(m * 2.0**27 + a, return_inverse=True)
     count = np.floor(keys / 2.0**27)
     return function(keys - count * 2.0**27, count)[place]
-
-
-@lru_cache(maxsize=8)
-def _all_pairs(function: Callable[[Array, Array], Array], size: int) -> Array:
-    """Values for all ``a <= m < size`` at ``m size + a``; elsewhere those of ``a = m``."""
-    m, a = np.divmod(np.arange(size * size, dtype=np.float64), size)
-    return function(np.minimum(a, m), m)
 
 
 def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> Difference:

@@ -103,21 +103,6 @@ class NumberOfMixedResponses:
         width = math.sqrt(12.0 * resolution / exponent) / max(share, 1e-290)
         return min(width, math.sqrt(resolution))
 
-    def part(
-        self, number: Array, shown: CountBlocks, mine: float, side: Bound
-    ) -> tuple[Array, Array, Array]:
-        """Count, gap and log of the rest, for each J (rows) and block of C (columns)."""
-        low, high = shown.low + mine, shown.high + mine
-        count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
-        messages = number + 1.0
-        scale = np.minimum(scale, messages)
-        size = scale + self._m * messages
-        # nothing is asked of blocks without messages, whose size may be too small to divide by
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            gap = np.where(scale > 0.0, scale / size, 0.0)
-            log_rest = self._log_m + np.log(messages / size)
-        return np.broadcast_to(count, gap.shape), gap, log_rest
-
 
 @lru_cache(maxsize=8)
 def _blocks(
@@ -155,14 +140,20 @@ def _several_values(
     weight, error = _shown(number, source.categories, edges)
     weight = numbers.weight[:, None] * np.maximum(weight + error if upper else weight - error, 0.0)
     decoys, weight = _gathered(number, weight, source.width(tail, resolution), side)
-    shown = CountBlocks(np.ones(0), edges[:-1], edges[1:] - 1.0, 0.0, 0.0)
     # that the target's own message is one of its two values, or is none
     chance = source.truthful + source.gamma * (2.0 / source.categories)
     rest = source.gamma * ((source.categories - 2) / source.categories)
-    parts = [
-        (own * weight, *source.part(decoys, shown, mine, side))
-        for mine, own in ((1.0, chance), (0.0, rest))
-    ]
+    messages, parts = decoys + 1.0, []
+    for mine, own in ((1.0, chance), (0.0, rest)):
+        low, high = edges[:-1] + mine, edges[1:] + (mine - 1.0)
+        count, scale = (low, high) if upper else (high, low)
+        scale = np.minimum(scale, messages)
+        # nothing is asked of blocks without messages, whose size may be too small to divide by
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            size = scale + source._m * messages
+            gap = np.where(scale > 0.0, scale / size, 0.0)
+            log_rest = source._log_m + np.log(messages / size)
+        parts.append((own * weight, np.broadcast_to(count, gap.shape), gap, log_rest))
     mass, count, gap, log_rest = (
         np.concatenate([column.ravel() for column in columns])
         for columns in zip(*parts, strict=True)
