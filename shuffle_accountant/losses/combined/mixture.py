@@ -17,7 +17,7 @@ from shuffle_accountant.losses.base import (
     SymmetricLoss,
     way_of,
 )
-from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms, gather
+from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -181,7 +181,7 @@ class MixtureLoss(SymmetricLoss):
                 sums.harmless += part.weight
             else:
                 sums.add(part.weight, part.loss.atoms(side, edges, effort))
-        gains, losses = sums.halves()
+        gains, losses = (half.atoms() for half in sums.halves)
         far_mass, far_loss = (np.concatenate(one) for one in zip(*sums.far, strict=True))
         error = sequential_sum(len(parts), own=8)
         everything = np.concatenate([gains.mass, losses.other, [sums.harmless], far_mass])
@@ -203,13 +203,12 @@ class MixtureLoss(SymmetricLoss):
 class _Sums:
     """Pairs added up with their weights, cell by cell if there are cells.
 
-    Gains and losses are added up apart: atoms of negative loss are atoms of positive loss of the
-    exchanged pair.
+    Halves: atoms of positive loss, and those of negative loss, which are atoms of positive loss of
+    the exchanged pair.
     """
 
     def __init__(self, edges: Array | None) -> None:
-        self._cells = [None if edges is None else CellSums(edges) for _ in range(2)]
-        self._listed: list[list[HalfAtoms]] = [[], []]
+        self.halves = CellSums(edges), CellSums(edges)
         # masses and losses of the atoms that are not merged in cells
         self.far: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros(0))]
         self.harmless = self.infinite = self.truncated = self.round_off = self.loss_error = 0.0
@@ -230,11 +229,11 @@ class _Sums:
         )
         far = ~near & (mass > 0.0) & (atoms.loss != 0.0)
         self.far.append((mass[far], atoms.loss[far]))
-        for which, sign in enumerate((1.0, -1.0)):
+        for sums, sign in zip(self.halves, (1.0, -1.0), strict=True):
             some = (sign * atoms.loss > 0.0) & near
             mine, loss = mass[some], atoms.loss[some]
             other = rounded(np.exp(logs[some] - loss), ELEMENTARY * (1.0 + np.abs(logs[some])))
-            larger, smaller = (mine, other) if which == 0 else (other, mine)
+            larger, smaller = (mine, other) if sign > 0.0 else (other, mine)
             half = HalfAtoms(
                 mass=larger,
                 other=smaller,
@@ -245,18 +244,7 @@ class _Sums:
                 slack=roundings(ELEMENTARY * (800.0 + np.abs(loss))),
                 loss_error=np.full(loss.size, atoms.loss_error),
             )
-            cells = self._cells[which]
-            if cells is None:
-                self._listed[which].append(half)
-            else:
-                cells.add(half)
-
-    def halves(self) -> list[HalfAtoms]:
-        """The atoms of positive loss, and those of negative loss, of the exchanged pair."""
-        return [
-            gather(iter(listed), None) if cells is None else cells.atoms()
-            for cells, listed in zip(self._cells, self._listed, strict=True)
-        ]
+            sums.add(half)
 
 
 def _of_each(effort: Effort, parts: int) -> Effort:

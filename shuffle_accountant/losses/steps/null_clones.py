@@ -132,14 +132,11 @@ class NullCloneLoss(OrderedLoss):
 def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
     """The profile of (Q, P) above ``(1 - alpha)_+``: ``alpha k(1/alpha)`` with k that of (P, Q).
 
-    Args:
-        value: bounds of the profile at the losses, shape (m,).
-        loss: -inf, and losses with their mirror images.
-        side: which side of the profile the bounds are on.
+    Values are those of `whole_profile`.
     """
     found = rounded(value[:0:-1] * np.exp(loss[1:]), ELEMENTARY)
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    return np.append(0.0, found + sign * roundings(ELEMENTARY + 4) * np.abs(found))
+    error = roundings(ELEMENTARY + 4) * np.abs(found)
+    return np.append(0.0, found + error if side is Bound.PESSIMISTIC else found - error)
 
 
 @lru_cache(maxsize=256)
@@ -195,9 +192,8 @@ def _points(rough: Array, bound: Array) -> Array:
 
 def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
     """The Gaussian mechanism's profile at the points, or a polygon below it."""
-    sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
-    ends = (gaussian_profiles(sigma, losses, end) for end in sides)
-    low, high = (whole_profile(losses, end, end) for end in ends)
+    ends = (gaussian_profiles(sigma, losses, end) for end in Bound)
+    high, low = (whole_profile(losses, end, end) for end in ends)
     if side is Bound.PESSIMISTIC:
         return high
     loss = whole_losses(losses)

@@ -106,9 +106,7 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
 def _capped(p: Array, infinite: float) -> Array:
     """The masses, capped so that with the mass at infinity they sum to 1 at most.
 
-    What is too much is taken from the lowest losses.
-
-    What is left of the atom where the rest ends is as exact as the others: sums are rounded once.
+    What is too much is taken from the lowest losses, and is exact: sums are rounded once.
     """
 
     def left(first: int) -> float:

@@ -25,7 +25,6 @@ from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.atoms import (
     BinaryBlocks,
     CellSums,
-    gather,
     loss_at,
     pieces,
     ties,
@@ -125,10 +124,10 @@ class BinaryLoss(SymmetricLoss):
         few = _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE
         if few and (found := self._tabled(side, edges, effort)) is not None:
             return found
-        half = gather(
-            pieces(blocks, first, last, listed, grid, most),
-            CellSums(grid) if size > most else None,
-        )
+        sums = CellSums(grid if size > most else None)
+        for piece in pieces(blocks, first, last, listed, grid, most):
+            sums.add(piece)
+        half = sums.atoms()
         tied = blocks.silent + ties(blocks.weight, m)
 
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
