@@ -154,14 +154,12 @@ def count_blocks(
         idle: ``1 - rate``, given separately so that no digits are lost.
         side: which way the weights are rounded; for PESSIMISTIC, counts above the last block join
             it, because they are more private than its members.
-        tail: probability that may be left out below; what lies above joins the last block.
+        tail: probability that may be left out on either side.
         resolution: a block may be as wide as this fraction of its counts.
     """
-    if trials == 0 or rate == 0.0:
-        return CountBlocks(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0)
-    if idle == 0.0:
-        everyone = np.full(1, float(trials))
-        return CountBlocks(np.ones(1), everyone, everyone, 0.0, 0.0)
+    if trials * rate * idle == 0.0:
+        certain = np.full(1, float(trials) if idle == 0.0 else 0.0)
+        return CountBlocks(np.ones(1), certain, certain, 0.0, 0.0)
     low, high = bulk(trials, rate, idle, tail)
     edges = _edges(low, high, resolution)
     weight, error = block_masses(edges, trials, rate, idle)

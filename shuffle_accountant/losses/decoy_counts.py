@@ -124,9 +124,8 @@ class Decoys:
     """Group of users who all have one chance to be a decoy.
 
     Attributes:
-        users: number of users in the group.
-        chance: probability that one of them is a draw of the decoys' distribution, in [0, 1], good
-            to 64 roundings.
+        users: their number.
+        chance: probability that one of them is a decoy, in [0, 1], good to 64 roundings.
         idle: ``1 - chance``.
     """
 
@@ -153,13 +152,9 @@ def average(groups: tuple[Decoys, ...]) -> float:
 def count_law(
     groups: tuple[Decoys, ...], side: Bound, *, tail: float, resolution: float
 ) -> CountBlocks:
-    """Distribution of the number of decoys, in blocks.
+    """Distribution of the number of decoys, in blocks, with weights rounded to the side.
 
-    Args:
-        groups: groups of users with a chance of their own to be a decoy.
-        side: which way the weights are rounded.
-        tail: probability that may be left out; it is `CountBlocks.missing` on either side.
-        resolution: a block may be as wide as this fraction of its counts.
+    A tail may be left out: it is `CountBlocks.missing` on either side. Blocks are as in `joined`.
     """
     random = [group for group in groups if group.users > 0 and group.chance > 0.0]
     certain = sum(group.users for group in random if group.idle == 0.0)
@@ -192,14 +187,7 @@ def count_law(
 
 
 def joined(blocks: CountBlocks, side: Bound, resolution: float, share: float = 0.0) -> CountBlocks:
-    """Neighbouring blocks as one where both are within the resolution.
-
-    Args:
-        blocks: the law.
-        side: which way the weights are rounded.
-        resolution: relative width of the likeliest blocks.
-        share: the others are wider by this power of how much less likely they are.
-    """
+    """Neighbouring blocks as one where both are within the resolution; see `starts_of`."""
     size = blocks.low.size
     if resolution <= 0.0 or size == 1:
         return blocks
@@ -233,9 +221,7 @@ def starts_of(
     """
     place = np.log1p(blocks.low) / np.log1p(resolution)
     if share > 0.0:
-        width = (blocks.weight.max() / np.maximum(blocks.weight, 1e-12 * blocks.weight.max())) ** (
-            share
-        )
+        width = np.maximum(blocks.weight / blocks.weight.max(), 1e-12) ** -share
         width = width[:-1] + spare / (resolution * (blocks.low[1:] + 1.0))
         place = np.append(0.0, np.cumsum(np.diff(place) / width))
     return np.flatnonzero(np.diff(np.floor(place), prepend=-np.inf))

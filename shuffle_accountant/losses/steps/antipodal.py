@@ -71,10 +71,8 @@ class AntipodalLoss(OrderedLoss):
         square = 1.0 / self.sigma**2
         if square > 100.0:
             return 1.0 / self.sigma
-        variance = (math.exp(4.0 * square) - 2.0 * math.exp(2.0 * square) + math.exp(square)) / (
-            self.steps
-        )
-        return min(math.log1p(math.sqrt(variance)), 1.0 / self.sigma)
+        sizes = math.exp(4.0 * square) - 2.0 * math.exp(2.0 * square) + math.exp(square)
+        return min(math.log1p(math.sqrt(sizes / self.steps)), 1.0 / self.sigma)
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Lower bound of ``H_alpha(P‖Q)``; PESSIMISTIC is the Gaussian mechanism's profile."""

@@ -288,8 +288,8 @@ def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array
 def _others(loss: FarApartLoss, tail: float) -> float:
     """Logarithm of what ``n/g - n + (sum of ratios under Q)`` exceeds with the tail's probability.
 
-    The sum is of mean n, and so is at most n over the tail but for that probability; and with the
-    same probability none of its terms is larger than the one at the score the tail allows.
+    The sum, of mean n, is at most n over the tail but for that probability; and with the same
+    probability none of its terms is larger than the one at the score the tail allows.
     """
     from scipy.special import ndtri_exp
 

@@ -95,9 +95,7 @@ class CloneTable:
     def law(self, first: int, weight: Array) -> tuple[Array, Array, float, float]:
         """The mixture of rows: masses up and down of each cell, tied mass, relative error.
 
-        Args:
-            first: number of the first row.
-            weight: of each row from there on.
+        Rows have weights from number ``first`` on.
         """
         # the first rows are the widest: their counts are the smallest
         width = _rows(self, first // _ROWS).up.shape[1]

@@ -176,9 +176,8 @@ def _gathered(number: Array, weight: Array, width: float, side: Bound) -> tuple[
     """Blocks of J of a relative width: values that stand for J and masses, shape (values, C)."""
     place = np.floor(np.log1p(number) / math.log1p(width))
     starts = np.flatnonzero(np.diff(place, prepend=-np.inf))
-    whole = np.broadcast_to(number[:, None], weight.shape)
     if starts.size == number.size:
-        return whole, weight
+        return np.broadcast_to(number[:, None], weight.shape), weight
     upper = side is Bound.PESSIMISTIC
     noise = sequential_sum(number.size, own=4)
     low = number[starts][:, None]
