@@ -94,13 +94,9 @@ def count_table(law: CountLaw) -> CountTable:
 
 
 def _away(law: CountLaw, step: int) -> tuple[Array, float]:
-    """Weights of counts from the mode away, its own being 1, and a bound on the rest's.
+    """Weights of counts above (step 1) or below the mode (-1), whose own is 1; and of the rest.
 
-    Both up to rounding.
-
-    Args:
-        law: of the counts.
-        step: 1 for those above the mode, -1 for those below it.
+    The last is a bound; all are up to rounding.
     """
     weights: list[Array] = [np.empty(0)]
     end, size, last, start = (law.most if step > 0 else 0), 256, 1.0, law.centre

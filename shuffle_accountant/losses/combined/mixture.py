@@ -38,8 +38,7 @@ _PRODUCT = 4.0
 class PatternsLoss:
     """Privacy loss of a mixture whose part is revealed: divergences are averages of the parts'.
 
-    Attributes:
-        parts: probabilities with the losses of the parts; the probabilities add up to 1.
+    Parts are probabilities, which add up to 1, with losses.
     """
 
     parts: tuple[tuple[float, PrivacyLoss], ...]
@@ -111,10 +110,9 @@ class Part:
 
 
 class PartSource(Protocol):
-    """The rounds of a mixture and their probabilities."""
+    """The rounds of a mixture and their probabilities; hashed by value."""
 
-    def __hash__(self) -> int:
-        """By value, so that grids can be cached."""
+    def __hash__(self) -> int: ...
 
     @property
     def largest(self) -> float:
@@ -130,11 +128,7 @@ class PartSource(Protocol):
 
 @dataclass(frozen=True)
 class MixtureLoss(SymmetricLoss):
-    """Privacy loss of a mixture of rounds with symmetric losses; the round is revealed.
-
-    Attributes:
-        source: the rounds with their probabilities.
-    """
+    """Privacy loss of a mixture of rounds with symmetric losses; the round is revealed."""
 
     source: PartSource
 

@@ -55,12 +55,7 @@ _CLOSE_RATIOS = 1e-12
 
 @dataclass(frozen=True)
 class AntipodalLoss(OrderedLoss):
-    """Lower bounds of the pair's privacy loss.
-
-    Attributes:
-        sigma: deviation of the noise, > 0.
-        steps: number T of batches.
-    """
+    """Lower bounds of the privacy loss of ``steps`` batches with noise of deviation ``sigma``."""
 
     sigma: float
     steps: int

@@ -96,11 +96,7 @@ class TwoValuedRatio(RatioSource):
         return SumLaw(value, mass, 1, 0.0, 0.0, moved, float(value[-1]))
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """Distribution of the sum of ratios, without cells if there is one pass.
-
-        The number of larger values is binomial then, however many ratios are added. For more passes
-        see `RatioSource.sums`.
-        """
+        """Distribution of the sum of ratios: binomial, and without cells, if there is one pass."""
         if self.passes > 1:
             return super().sums(side, users=users, width=width, tail=tail)
         low, high = 0, users
@@ -137,11 +133,8 @@ class TwoValuedRatio(RatioSource):
 class LaplaceRatio(RatioSource):
     """Distribution of the ratio of Laplace noise of scale ``1/eps0`` around 1 to that around 0.
 
-    The logarithm is ``-eps0`` for outputs below 0 and ``eps0`` for those above 1; between them its
-    density under Q is ``(1/4) e^(-(eps0 + u)/2)`` at u.
-
-    Attributes:
-        eps0: nats, in (0, 500].
+    The logarithm is ``-eps0`` for outputs below 0 and ``eps0``, at most 500, for those above 1;
+    between them its density under Q is ``(1/4) e^(-(eps0 + u)/2)`` at u.
     """
 
     eps0: float

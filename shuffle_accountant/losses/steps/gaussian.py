@@ -53,11 +53,7 @@ _NODES = 8
 
 @dataclass(frozen=True)
 class GaussianRatio(RatioSource):
-    """Distribution of the likelihood ratio of one message with Gaussian noise: lognormal.
-
-    Attributes:
-        sigma: standard deviation of the noise.
-    """
+    """Distribution of the likelihood ratio of one message with noise of deviation ``sigma``."""
 
     sigma: float
 
@@ -207,10 +203,7 @@ def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> Priva
 class FarApartLoss(OrderedLoss):
     """Privacy loss of the pair whose ratio is the mean of widely different ratios.
 
-    Attributes:
-        sigma: deviation of the noise, in (0, 1/20).
-        users: number of ratios.
-        fraction: probability that the target takes part, in (0, 1].
+    Parameters are those of `gaussian_mean_loss`, with sigma below 1/20.
     """
 
     sigma: float

@@ -214,13 +214,12 @@ def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Grid on which the bound is computed: losses, values of p, and numbers of null places.
+    """Grid on which the bound is computed, all ascending.
 
     Attributes:
-        losses: the profile's points, nats, ascending from 0.
-        log_odds: log-odds of the p that count, on the lattice, ascending; empty if none does.
-        counts: numbers K of null places, on the lattice of `rounded_counts`, ascending from 1; not
-            necessarily all that are there.
+        losses: the profile's points, nats, from 0.
+        log_odds: log-odds of the p that count, on the lattice; empty if none does.
+        counts: numbers K of null places from 1, some of those on the lattice of `rounded_counts`.
     """
 
     losses: Array

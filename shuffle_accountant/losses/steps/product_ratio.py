@@ -73,10 +73,8 @@ def gathered_noise(
 class UnequalRatios(RatioSource):
     """Distribution of the sum of likelihood ratios of Gaussian steps with different noise.
 
-    What is asked about one ratio is answered about that of a step drawn uniformly at random.
-
-    Attributes:
-        parts: deviations of the noise with the numbers of steps that have them.
+    Parts are deviations of the noise with the numbers of steps that have them. What is asked about
+    one ratio is answered about that of a step drawn uniformly at random.
     """
 
     parts: tuple[tuple[float, int], ...]
@@ -128,12 +126,7 @@ class UnequalRatios(RatioSource):
 
 @dataclass(frozen=True)
 class ProductRatio(RatioSource):
-    """Distribution of a product of independent likelihood ratios.
-
-    Attributes:
-        one: distribution of a single ratio.
-        passes: how many are multiplied, >= 2.
-    """
+    """Distribution of a product of ``passes >= 2`` independent likelihood ratios."""
 
     one: RatioSource
     passes: int

@@ -124,11 +124,7 @@ class ProfiledPair(ABC):
 
 @dataclass(frozen=True)
 class ProfiledLoss(OrderedLoss):
-    """The privacy loss of a pair that is known by its profile.
-
-    Attributes:
-        pair: the profile, in both orders.
-    """
+    """The privacy loss of a pair that is known by its profile, in both orders."""
 
     pair: ProfiledPair
 

@@ -32,11 +32,7 @@ from shuffle_accountant.sums.doubling import SumLaw
 
 @dataclass(frozen=True)
 class TableRatio(RatioSource):
-    """Distribution of a step's likelihood ratio, bounded by one table above and one below.
-
-    Attributes:
-        bounds: tables of ``log(P/Q)`` under P.
-    """
+    """Distribution of a step's likelihood ratio, from tables of ``log(P/Q)`` above and below."""
 
     bounds: LossBounds
 

@@ -126,11 +126,8 @@ class ThresholdPair(ProfiledPair):
     def rough(self, delta: float, rounds: int, *, replaced: bool, scale: float) -> Array:
         """Approximations of epsilon at delta of many rounds, for each number that is scanned.
 
-        Args:
-            delta: in (0, 1).
-            rounds: their number, >= 1.
-            replaced: whether another count loses what this one gains.
-            scale: rough epsilon, nats, > 0.
+        If a report is replaced, another count loses what this one gains. The scale is a rough
+        epsilon, nats, > 0.
         """
         rows = LIMITS.at_once // (2 * _ROUGH)
         parts = np.array_split(self.scanned, math.ceil(self.scanned.size / rows))

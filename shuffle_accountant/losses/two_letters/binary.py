@@ -62,8 +62,7 @@ _TABLED, _LISTED = 1 << 15, 1 << 20
 class BinaryLoss(SymmetricLoss):
     """Privacy loss of one binary target among its clones, or other decoys.
 
-    Attributes:
-        source: distribution of the number of messages with one of the target's two letters.
+    The source says how many messages carry one of the target's two letters.
     """
 
     source: NumberOfClones | NumberOfMixedResponses

@@ -93,8 +93,7 @@ class NumberOfMixedResponses:
     def width(self, tail: float, resolution: float) -> float:
         """Relative width of blocks of J that costs about the resolution.
 
-        A block of relative width w in ``C + M (J + 1)`` changes the exponent z^2/2 of a tail by
-        z^4 w^2 / 24 at most.
+        A relative width w in ``C + M (J + 1)`` moves a tail's exponent z^2/2 by z^4 w^2 / 24.
         """
         messages = average(self.others) + 1.0
         size = self._m * messages

@@ -55,11 +55,7 @@ _LISTED, _SHARED = 1 << 21, 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class _Blocks(CountBlocks):
-    """Blocks of counts C whose ends have one parity.
-
-    Attributes:
-        shift: 1 if counts of the other parity are included, else 0.
-    """
+    """Blocks of counts C whose ends have one parity; ``shift`` is 1 if the other one is included."""
 
     shift: float
 
@@ -74,11 +70,7 @@ class _Blocks(CountBlocks):
 
 @dataclass(frozen=True)
 class ProbabilisticDpLoss(SymmetricLoss):
-    """Probability that the loss is >= epsilon, for a target that never lies.
-
-    Attributes:
-        clones: distribution of the number of clones; its ``largest`` is inf.
-    """
+    """Probability that the loss is >= epsilon, for a target among clones that never lies."""
 
     clones: NumberOfClones
 
@@ -265,8 +257,7 @@ def _half_law(count: Array, values: Array, step: float, *, upper: bool) -> Array
 def _tail_error() -> float:
     """Relative error of a binomial tail.
 
-    Of the pmf, at an exponent of at most 1000, and of a sum of which the first few thousand terms
-    count.
+    Of the pmf, at an exponent of at most 1000, and of a sum of which some thousand terms count.
     """
     return sequential_sum(2048, own=6144)
 

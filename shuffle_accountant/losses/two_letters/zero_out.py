@@ -51,12 +51,11 @@ def among_draws(eps0: float, delta0: float, users: int) -> OrderedPairLoss:
 
 @dataclass(frozen=True)
 class ZeroOutLoss(OrderedLoss):
-    """Privacy loss of a round whose users' messages are close to one null distribution.
+    """Privacy loss of a round whose ``users`` messages are each close to one null distribution.
 
     Attributes:
         eps0: epsilon of that closeness, nats, in (0, `LARGEST_EPS0`].
         delta0: delta of that closeness, in (0, 1).
-        users: number of messages.
     """
 
     eps0: float
