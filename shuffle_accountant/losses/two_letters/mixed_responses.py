@@ -93,7 +93,7 @@ class NumberOfMixedResponses:
     def width(self, tail: float, resolution: float) -> float:
         """Relative width of blocks of J that costs about the resolution.
 
-        A relative width w in ``C + M (J + 1)`` moves a tail's exponent z^2/2 by z^4 w^2 / 24.
+        One of w in ``C + M (J + 1)`` moves a tail's exponent z^2/2 by at most z^4 w^2 / 24.
         """
         messages = average(self.others) + 1.0
         size = self._m * messages

@@ -55,7 +55,7 @@ _LISTED, _SHARED = 1 << 21, 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class _Blocks(CountBlocks):
-    """Blocks of counts C whose ends have one parity; ``shift`` is 1 if the other one is included."""
+    """Blocks of counts C whose ends have one parity; if the shift is 1, the other is included."""
 
     shift: float
 
