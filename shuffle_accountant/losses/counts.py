@@ -71,11 +71,7 @@ class CountTable:
 
 @lru_cache(maxsize=32)
 def count_table(law: CountLaw) -> CountTable:
-    """The probabilities of all counts of a distribution that are not cut off.
-
-    Raises:
-        ValueError: too many counts matter.
-    """
+    """The probabilities of all counts that are not cut off; `ValueError` if too many matter."""
     up, above = _away(law, 1)
     down, below = _away(law, -1)
     first = law.centre - down.size

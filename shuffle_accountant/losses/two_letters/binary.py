@@ -89,7 +89,10 @@ class BinaryLoss(SymmetricLoss):
         if epsilon >= self.largest and self.largest < math.inf:
             return 0.0
         blocks = self.source.blocks(side, effort)
-        low, high = _conditional(epsilon, blocks) if epsilon < math.inf else _disclosed(blocks)
+        if epsilon < math.inf:
+            low, high = _conditional(epsilon, blocks)
+        else:  # all messages are alike
+            low = high = np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)
         upper = side is Bound.PESSIMISTIC
         total = rounded(float(np.sum(blocks.weight * (high if upper else low))), 4)
         total = outwards(total, pairwise_sum(own=4), upper=upper)
@@ -153,12 +156,6 @@ class BinaryLoss(SymmetricLoss):
         """The atoms from a table that rounds of any size share; None if blocks are as good."""
         source = self.source  # the gap of other sources depends on what else was counted
         return source.tabled(side, edges, effort) if isinstance(source, NumberOfClones) else None
-
-
-def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:
-    """Bracket of the probability of an infinite loss given each block: all messages are alike."""
-    certain = np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)
-    return certain, certain
 
 
 def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:

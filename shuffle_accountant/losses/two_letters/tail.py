@@ -124,7 +124,10 @@ class ProbabilisticDpLoss(SymmetricLoss):
         reach = math.sqrt(-2.0 * most * math.log(0.25 * effort.tail))
         beyond = 0.5 * effort.tail if reach < most else 0.0
         reach = min(math.ceil(reach) + 1.0, most)
-        fine, finer = edges(_largest_loss(blocks, reach)), 1 if upper else SUBCELLS
+        # the largest finite loss where R is at most the reach, or a little less in size
+        majority = np.minimum(reach + 2.0 + blocks.shift, blocks.low)
+        largest = float(np.max(np.log1p(2.0 * majority / (blocks.low + 1.0 - majority))))
+        fine, finer = edges(largest), 1 if upper else SUBCELLS
         spacing, last = finer * float(fine[1]), -(-(fine.size - 1) // finer)
         cells = _Cells(side, spacing, last, blocks.shift)
         step = 2.0 if reach <= 2.0 * _LISTED else 2.0 * math.ceil(0.5 * reach / _SHARED)
@@ -223,12 +226,6 @@ class _Cells:
         error = sequential_sum(float(self._added), own=3.0 * self._values + 512.0)
         mass = outwards(rounded(self._mass, self._added), error, upper=self._upper)
         return mass[1:-1], float(mass[-1]), error * float(mass.sum())
-
-
-def _largest_loss(blocks: _Blocks, reach: float) -> float:
-    """The largest finite loss where R is at most ``reach``, or a little less in size."""
-    majority = np.minimum(reach + 2.0 + blocks.shift, blocks.low)
-    return float(np.max(np.log1p(2.0 * majority / (blocks.low + 1.0 - majority))))
 
 
 def _half_law(count: Array, values: Array, step: float, *, upper: bool) -> Array:
