@@ -35,8 +35,7 @@ from shuffle_accountant.engine.ends import loss_grid
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, MessageSource
 from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import Effort, GridTooFine, PrivacyLoss
-from shuffle_accountant.losses.combined.revealed import DilutedLoss
-from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.losses.combined.subsampled import DilutedLoss, SubsampledLoss
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses

@@ -358,7 +358,7 @@ def _mixture(event: Any) -> Round | None:
     if held[-1][0] == 0.0:
         return None
     places, chances = zip(*held, strict=True)
-    loss = ProfiledLoss(MixturePair(float(event.standard_deviation), places, chances))
+    loss = ProfiledLoss(MixturePair.of(float(event.standard_deviation), places, chances))
     cells = EqualCells(_CELL * loss.deviation)
     sides = (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
     tables = [

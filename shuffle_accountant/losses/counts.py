@@ -71,18 +71,13 @@ class CountTable:
 
 @lru_cache(maxsize=32)
 def count_table(law: CountLaw) -> CountTable:
-    """The probabilities of all counts of a distribution that are not cut off.
-
-    Raises:
-        ValueError: too many counts matter.
-    """
-    mode = law.centre
-    up, above = _upwards(law, mode)
-    down, below = _downwards(law, mode)
-    first = mode - down.size
-    steps = np.abs(np.arange(down.size + up.size, dtype=np.float64) - down.size)
+    """The probabilities of all counts that are not cut off; `ValueError` if too many matter."""
+    up, above = _away(law, 1)
+    down, below = _away(law, -1)
+    first = law.centre - down.size
+    steps = np.abs(np.arange(-down.size, up.size + 1, dtype=np.float64))
     own = law.roundings + 1.0  # of a ratio, and of the multiplication or division by it
-    weights = rounded(np.concatenate([down[::-1], up]), own * steps)
+    weights = rounded(np.concatenate([down[::-1], [1.0], up]), own * steps)
     error = roundings(own * steps)
     total = rounded(float(np.sum(weights)), 4)
     # A thousandth more: four million counts are rounded by less than 1e-8, and a tail that ends
@@ -94,49 +89,30 @@ def count_table(law: CountLaw) -> CountTable:
     return CountTable(first, probabilities, product(error, off), cut)
 
 
-def _upwards(law: CountLaw, mode: int) -> tuple[Array, float]:
-    """Weights of the mode and of counts above it, and a bound on the rest's, up to rounding."""
-    weights: list[Array] = [np.ones(1)]
-    size, last = 256, 1.0
-    start = mode + 1
-    while start <= law.most and last >= _LEAST:
-        stop = int(min(start + size, law.most + 1))
-        counts = np.arange(start, stop, dtype=np.float64)
-        block = np.asarray(last * np.cumprod(1.0 / law.ratios(counts)), np.float64)
-        kept = int(np.searchsorted(-block, -_LEAST)) + 1  # the first one below is kept too
-        weights.append(block[:kept])
-        last, start, size = float(weights[-1][-1]), start + min(kept, block.size), 2 * size
-        _check(start - mode)
-    if start > law.most:
-        return np.concatenate(weights), 0.0
-    ratio = law.rising(start - 1.0)
-    return np.concatenate(weights), last * ratio / (1.0 - ratio)
+def _away(law: CountLaw, step: int) -> tuple[Array, float]:
+    """Weights of counts above (step 1) or below the mode (-1), whose own is 1; and of the rest.
 
-
-def _downwards(law: CountLaw, mode: int) -> tuple[Array, float]:
-    """Weights of counts below the mode, going down, and a bound on the rest's, up to rounding."""
+    The last is a bound; all are up to rounding.
+    """
     weights: list[Array] = [np.empty(0)]
-    size, last = 256, 1.0
-    start = mode  # the ratio at c leads to c - 1
-    while start > 0 and last >= _LEAST:
-        counts = np.arange(start, max(start - size, 0), -1, dtype=np.float64)
-        block = np.asarray(last * np.cumprod(law.ratios(counts)), np.float64)
-        kept = int(np.searchsorted(-block, -_LEAST)) + 1
-        weights.append(block[:kept])
-        last, start, size = float(weights[-1][-1]), start - min(kept, block.size), 2 * size
-        _check(mode - start)
-    if start == 0:
+    end, size, last, start = (law.most if step > 0 else 0), 256, 1.0, law.centre
+    while start != end and last >= _LEAST:
+        listed = np.arange(int(min(size, abs(end - start))), dtype=np.float64)
+        # the ratio at c leads from c to c - 1
+        ratios = 1.0 / law.ratios(start + 1.0 + listed) if step > 0 else law.ratios(start - listed)
+        block = np.asarray(last * np.cumprod(ratios), np.float64)
+        block = block[: int(np.searchsorted(-block, -_LEAST)) + 1]  # the first one below is kept
+        weights.append(block)
+        last, start, size = float(block[-1]), start + step * block.size, 2 * size
+        if abs(start - law.centre) > MOST_LISTED:
+            raise ValueError(
+                f"dummies must have at most {MOST_LISTED} counts that matter on either side of the "
+                "most likely one, got more"
+            )
+    if start == end:
         return np.concatenate(weights), 0.0
-    ratio = law.falling(float(start))
+    ratio = law.rising(float(start)) if step > 0 else law.falling(float(start))
     return np.concatenate(weights), last * ratio / (1.0 - ratio)
-
-
-def _check(count: int) -> None:
-    if count > MOST_LISTED:
-        raise ValueError(
-            f"dummies must have at most {MOST_LISTED} counts that matter on either side of the "
-            "most likely one, got more"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,27 +146,15 @@ def count_blocks(
         idle: ``1 - rate``, given separately so that no digits are lost.
         side: which way the weights are rounded; for PESSIMISTIC, counts above the last block join
             it, because they are more private than its members.
-        tail: probability that may be left out below; what lies above joins the last block.
+        tail: probability that may be left out on either side.
         resolution: a block may be as wide as this fraction of its counts.
     """
-    if trials == 0 or rate == 0.0:
-        return CountBlocks(np.ones(1), np.zeros(1), np.zeros(1), 0.0, 0.0)
-    if idle == 0.0:
-        everyone = np.full(1, float(trials))
-        return CountBlocks(np.ones(1), everyone, everyone, 0.0, 0.0)
+    if trials * rate * idle == 0.0:
+        certain = np.full(1, float(trials) if idle == 0.0 else 0.0)
+        return CountBlocks(np.ones(1), certain, certain, 0.0, 0.0)
     low, high = bulk(trials, rate, idle, tail)
     edges = _edges(low, high, resolution)
-    if high - low <= ADDED:
-        counts = np.arange(low, high + 1, dtype=float)
-        log_weight = log_pmf(counts, float(trials), rate, idle)
-        mass = np.exp(log_weight)
-        slack = mass * np.expm1(log_pmf_error(counts, float(trials), rate, log_weight))
-        starts = (edges[:-1] - low).astype(np.intp)
-        added = np.diff(edges) + ELEMENTARY
-        weight = rounded(np.add.reduceat(mass, starts), added)
-        error = np.add.reduceat(slack, starts) + sequential_sum(added, own=1) * weight
-    else:
-        weight, error = tail_differences(edges, float(trials), rate, idle)
+    weight, error = block_masses(edges, trials, rate, idle)
     missing = tail if low > 0 else 0.0
     if side is Bound.PESSIMISTIC:
         if high < trials:
@@ -247,6 +211,22 @@ def _edges(low: int, high: int, resolution: float) -> Array:
     edges = np.floor(np.geomspace(low + 1.0, high + 2.0, blocks + 1)) - 1.0
     edges[0], edges[-1] = low, high + 1.0
     return np.unique(edges)
+
+
+def block_masses(edges: Array, n: int, rate: float, idle: float) -> tuple[Array, Array]:
+    """Probabilities of the counts of Bin(n, rate) between edges, and bounds on their errors.
+
+    Those of up to `ADDED` counts are added up; else tails are subtracted.
+    """
+    if edges[-1] - edges[0] > ADDED:
+        return tail_differences(edges, float(n), rate, idle)
+    counts = np.arange(edges[0], edges[-1])
+    logs = log_pmf(counts, float(n), rate, idle)
+    mass = np.exp(logs)
+    slack = mass * np.expm1(log_pmf_error(counts, float(n), rate, logs))
+    starts, added = (edges[:-1] - edges[0]).astype(np.intp), np.diff(edges) + ELEMENTARY
+    weight = rounded(np.add.reduceat(mass, starts), added)
+    return weight, np.add.reduceat(slack, starts) + sequential_sum(added, own=1) * weight
 
 
 def tail_differences(

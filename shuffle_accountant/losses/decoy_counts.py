@@ -13,7 +13,6 @@ with C ~ Bin(n - 1, rate) under both datasets, and the gap is ``u - v = tanh(eps
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
@@ -24,19 +23,12 @@ from numpy.typing import NDArray
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
-from shuffle_accountant.losses.counts import (
-    CountBlocks,
-    bulk,
-    count_blocks,
-    tail_differences,
-)
+from shuffle_accountant.losses.counts import CountBlocks, block_masses, bulk, count_blocks
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.losses.two_letters.clone_table import clone_table, tabled_atoms
-from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
-    Array,
     Bound,
     log_ratio_above,
     outwards,
@@ -94,32 +86,15 @@ class NumberOfClones:
 
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of m; PESSIMISTIC takes each block's smallest count, OPTIMISTIC its largest."""
-        blocks = count_blocks(
-            self.decoys,
-            self.rate,
-            self.idle,
-            side,
+        found = count_blocks(
+            *(self.decoys, self.rate, self.idle, side),
             tail=effort.tail,
             resolution=effort.resolution,
         )
-        count = (blocks.low if side is Bound.PESSIMISTIC else blocks.high) + 1.0
-        return BinaryBlocks(
-            weight=blocks.weight,
-            count=count,
-            gap=np.full(count.size, self.gap),
-            log_rest=np.full(count.size, self.log_rest),
-            silent=0.0,
-            missing=blocks.missing,
-            round_off=blocks.round_off,
-        )
-
-    @property
-    def table(self) -> Hashable:
-        """None: one table serves almost all clones, so that no number of them need be known."""
-        return None
+        return one_gap(found, side, self.gap, self.log_rest)
 
     def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from the table of counts that rounds of any size share."""
+        """The atoms from a table that almost all clones share; None if blocks are as good."""
         if self.gap == 0.0 or self.largest == math.inf:
             return None
         # a lower bound's cells are finer; both sides share one table
@@ -128,14 +103,20 @@ class NumberOfClones:
         if table is None:
             return None
         return tabled_atoms(
-            table,
-            side,
-            trials=self.decoys,
-            rate=self.rate,
-            idle=self.idle,
-            gap=self.gap,
-            log_rest=self.log_rest,
+            table, side, self.decoys, self.rate, self.idle, gap=self.gap, log_rest=self.log_rest
         )
+
+
+def one_gap(decoys: CountBlocks, side: Bound, gap: float, log_rest: float) -> BinaryBlocks:
+    """Blocks of the target's message and its decoys, all of which carry one of its letters.
+
+    PESSIMISTIC takes each block's smallest count, OPTIMISTIC its largest.
+    """
+    count = (decoys.low if side is Bound.PESSIMISTIC else decoys.high) + 1.0
+    gaps, log_rests = np.full(count.size, gap), np.full(count.size, log_rest)
+    return BinaryBlocks(
+        decoys.weight, count, gaps, log_rests, 0.0, decoys.missing, decoys.round_off
+    )
 
 
 @dataclass(frozen=True)
@@ -143,9 +124,8 @@ class Decoys:
     """Group of users who all have one chance to be a decoy.
 
     Attributes:
-        users: number of users in the group.
-        chance: probability that one of them is a draw of the decoys' distribution, in [0, 1], good
-            to 64 roundings.
+        users: their number.
+        chance: probability that one of them is a decoy, in [0, 1], good to 64 roundings.
         idle: ``1 - chance``.
     """
 
@@ -172,13 +152,9 @@ def average(groups: tuple[Decoys, ...]) -> float:
 def count_law(
     groups: tuple[Decoys, ...], side: Bound, *, tail: float, resolution: float
 ) -> CountBlocks:
-    """Distribution of the number of decoys, in blocks.
+    """Distribution of the number of decoys, in blocks, with weights rounded to the side.
 
-    Args:
-        groups: groups of users with a chance of their own to be a decoy.
-        side: which way the weights are rounded.
-        tail: probability that may be left out; it is `CountBlocks.missing` on either side.
-        resolution: a block may be as wide as this fraction of its counts.
+    A tail may be left out: it is `CountBlocks.missing` on either side. Blocks are as in `joined`.
     """
     random = [group for group in groups if group.users > 0 and group.chance > 0.0]
     certain = sum(group.users for group in random if group.idle == 0.0)
@@ -188,7 +164,8 @@ def count_law(
     width = max(-(-sum(high - low + 1 for low, high in bulks) // _CELLS), 1)
     weight, first, round_off = np.ones(1), certain, 0.0
     for group, (low, high) in zip(random, bulks, strict=True):
-        mass, error = _cells(group, low, high, width)
+        edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)
+        mass, error = block_masses(edges, group.users, group.chance, group.idle)
         mass = np.maximum(mass + error if side is Bound.PESSIMISTIC else mass - error, 0.0)
         terms = min(weight.size, mass.size)
         weight = outwards(
@@ -209,28 +186,8 @@ def count_law(
     return joined(blocks, side, resolution)
 
 
-def _cells(group: Decoys, low: int, high: int, width: int) -> tuple[Array, Array]:
-    """Probabilities of cells of a width from ``low`` on, and bounds on their errors."""
-    n = float(group.users)
-    if width == 1:
-        counts = np.arange(low, high + 1, dtype=np.float64)
-        logs = log_pmf(counts, n, group.chance, group.idle)
-        mass = rounded(np.exp(logs), 15)
-        own = roundings(16) + np.expm1(log_pmf_error(counts, n, group.chance, logs))
-        return mass, mass * own
-    edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)
-    return tail_differences(edges, n, group.chance, group.idle)
-
-
 def joined(blocks: CountBlocks, side: Bound, resolution: float, share: float = 0.0) -> CountBlocks:
-    """Neighbouring blocks as one where both are within the resolution.
-
-    Args:
-        blocks: the law.
-        side: which way the weights are rounded.
-        resolution: relative width of the likeliest blocks.
-        share: the others are wider by this power of how much less likely they are.
-    """
+    """Neighbouring blocks as one where both are within the resolution; see `starts_of`."""
     size = blocks.low.size
     if resolution <= 0.0 or size == 1:
         return blocks
@@ -264,9 +221,7 @@ def starts_of(
     """
     place = np.log1p(blocks.low) / np.log1p(resolution)
     if share > 0.0:
-        width = (blocks.weight.max() / np.maximum(blocks.weight, 1e-12 * blocks.weight.max())) ** (
-            share
-        )
+        width = np.maximum(blocks.weight / blocks.weight.max(), 1e-12) ** -share
         width = width[:-1] + spare / (resolution * (blocks.low[1:] + 1.0))
         place = np.append(0.0, np.cumsum(np.diff(place) / width))
     return np.flatnonzero(np.diff(np.floor(place), prepend=-np.inf))

@@ -51,14 +51,18 @@ class ReplacedValue(ProductLoss):
         first, second = (_table(part, Bound.PESSIMISTIC).losses.size for part, _ in self.parts)
         return first * second <= MOST_LISTED
 
+    def infinite(self, side: Bound) -> float:
+        """One minus the chance that neither count has an infinite loss, without cancellation."""
+        first, second = (_table(part, side).infinity_mass for part, _ in self.parts)
+        return first + second * (1.0 - first)
+
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound of delta at epsilon >= 0: a sum of positive terms over pairs of counts."""
         if not self.exact:
             return super().delta(epsilon, side, effort)
         upper = side is Bound.PESSIMISTIC
         first, second = (_table(part, side) for part, _ in self.parts)
-        # one minus the chance that neither is infinite, without cancellation
-        total = first.infinity_mass + second.infinity_mass * (1.0 - first.infinity_mass)
+        total = self.infinite(side)
         if epsilon < math.inf:
             # sums of losses round, relative to their size, and so does their distance to epsilon
             reach = sum(float(np.max(np.abs(one.losses), initial=0.0)) for one in (first, second))
@@ -75,8 +79,7 @@ def dummy_loss(law: CountLaw, keep: float, *, categories: int) -> PrivacyLoss:
     Args:
         law: of the dummies of one category.
         keep: probability beta that the user's message is counted, in (0, 1].
-        categories: with one category, the message is replaced by none; else by one of another
-            category.
+        categories: with one category, the message is replaced by none; else by another's.
 
     Raises:
         ValueError: a law with too many counts that matter.
@@ -88,16 +91,14 @@ def dummy_loss(law: CountLaw, keep: float, *, categories: int) -> PrivacyLoss:
 def infinite_mass(loss: PrivacyLoss) -> tuple[float, float]:
     """Lower and upper end of the chance of an infinite loss, in the worse order."""
     if isinstance(loss, ReplacedValue):
-        ends = []
-        for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
-            first, second = (_table(part, side).infinity_mass for part, _ in loss.parts)
-            total = rounded(first + second * (1.0 - first), 3)
-            ends.append(outwards(total, roundings(4), upper=side is Bound.PESSIMISTIC))
-        return ends[0], min(ends[1], 1.0)
-    assert isinstance(loss, TabulatedLoss)
-    orders = (loss.bounds, loss.backward)
-    lower = max(order.lower.infinity_mass for order in orders)
-    return lower, max(order.upper.infinity_mass for order in orders)
+        upper, lower = (
+            outwards(rounded(loss.infinite(side), 3), roundings(4), upper=side is Bound.PESSIMISTIC)
+            for side in Bound
+        )
+        return lower, min(upper, 1.0)
+    orders = loss, loss.reversed
+    upper, lower = (max(_table(one, side).infinity_mass for one in orders) for side in Bound)
+    return lower, upper
 
 
 def _table(part: PrivacyLoss, side: Bound) -> PldTable:
@@ -129,17 +130,13 @@ def _single(law: CountLaw, keep: float) -> TabulatedLoss:
     ratio = rounded((1.0 - keep) + keep * ratios, law.roundings + 4.0)
     # the ratio is off by those of its terms; either may be rounded to itself
     off = roundings(law.roundings + 4.0)
-    forward = [_bound(ratio, off, present, error, table.cut, side) for side in _SIDES]
-    inner = slice(0, table.probabilities.size)
+    forward = [_bound(ratio, off, present, error, table.cut, side) for side in Bound]
     with np.errstate(divide="ignore"):
-        inverse = 1.0 / ratio[inner]
+        inverse = 1.0 / ratio[:-1]
     backward = [
-        _bound(inverse, off, table.probabilities, table.error, table.cut, side) for side in _SIDES
+        _bound(inverse, off, table.probabilities, table.error, table.cut, side) for side in Bound
     ]
     return TabulatedLoss(LossBounds(*forward), LossBounds(*backward))
-
-
-_SIDES = (Bound.PESSIMISTIC, Bound.OPTIMISTIC)
 
 
 def _with_message(table: CountTable, keep: float) -> tuple[Array, Array, Array]:
@@ -159,13 +156,7 @@ def _bound(
 ) -> PldTable:
     """The table of losses ``log ratio`` on one side; what is cut off may be infinite.
 
-    Args:
-        ratio: likelihood ratios.
-        off: their relative error.
-        mass: their probabilities.
-        error: relative errors of those.
-        cut: probability of what is not listed.
-        side: which way everything is rounded.
+    Ratios are off by a share of ``off``, their probabilities ``mass`` by ``error``.
     """
     upper = side is Bound.PESSIMISTIC
     never = np.isinf(ratio)  # the neighbour never sends it

@@ -43,10 +43,9 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, by_side, noise_of, share_of
+from shuffle_accountant.losses.combined.mixture import PatternsLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.losses.combined.revealed import PatternsLoss
-from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.steps.gaussian import GaussianRatio
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_mean_loss
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.losses.steps.product_ratio import UnequalRatios, gathered_noise
 from shuffle_accountant.numerics.rounding import Between, Bound, over_root, quotient

@@ -94,10 +94,9 @@ from __future__ import annotations
 import math
 
 from shuffle_accountant.losses.base import PrivacyLoss, by_side, noise_of
-from shuffle_accountant.losses.combined.revealed import DilutedLoss
+from shuffle_accountant.losses.combined.subsampled import DilutedLoss
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
-from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
+from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, gaussian_mean_loss
 from shuffle_accountant.losses.steps.null_clones import NullCloneLoss
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss

@@ -20,7 +20,7 @@ import numpy as np
 from shuffle_accountant.losses.alphabets.blanket import most_distinguishable
 from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.base import by_side, share_of
-from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.gaussian import gaussian_mean_loss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.rounding import Array, quotient
 from shuffle_accountant.randomizers.base import FiniteRandomizer

@@ -25,7 +25,7 @@ from fractions import Fraction
 import numpy as np
 
 from shuffle_accountant.losses.base import DominatingPair, by_side
-from shuffle_accountant.losses.combined.revealed import PatternsLoss
+from shuffle_accountant.losses.combined.mixture import PatternsLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Bound, lowered, raised, roundings
 from shuffle_accountant.reductions.base import Pair

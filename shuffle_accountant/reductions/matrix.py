@@ -62,7 +62,7 @@ from shuffle_accountant.losses.dealt.correlated import (
     UnknownRatios,
     rough_epsilon,
 )
-from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.gaussian import gaussian_mean_loss
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.reductions.base import Pair
 

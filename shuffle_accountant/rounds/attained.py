@@ -11,7 +11,7 @@ from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
 from shuffle_accountant.losses.base import DominatingPair, Effort, PrivacyLoss, by_side, noise_of
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
-from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
+from shuffle_accountant.losses.steps.gaussian import gaussian_mean_loss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.roots import find_crossing
 from shuffle_accountant.numerics.rounding import Bound, over_root

@@ -10,7 +10,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.base import by_side, share_of
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.losses.steps.mixed_gaussians import FixedSizePair, SeveralRecordsPair
+from shuffle_accountant.losses.steps.mixed_gaussians import FixedSizePair, MixturePair
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
 from shuffle_accountant.numerics.rounding import quotient
 from shuffle_accountant.reductions.allocation import poisson_sampling
@@ -153,7 +153,7 @@ class PoissonSampled(RoundOfParts):
     def reduced(self) -> Pair:
         """The dominating pair."""
         if self.records_per_user > 1 and isinstance(self.mechanism, GaussianMechanism):
-            pair = SeveralRecordsPair(self.mechanism.sigma, self.rate, self.records_per_user)
+            pair = MixturePair.of_records(self.mechanism.sigma, self.rate, self.records_per_user)
             return Pair("Poisson sampling of several records", ProfiledLoss(pair))
         return poisson_sampling(partial(mechanisms.step_ratio, self.mechanism, 1), self.rate)
 

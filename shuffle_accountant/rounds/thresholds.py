@@ -14,8 +14,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.losses.steps.profiled import ProfiledLoss
-from shuffle_accountant.losses.steps.threshold_moments import threshold_moments
-from shuffle_accountant.losses.steps.thresholds import ThresholdPair
+from shuffle_accountant.losses.steps.thresholds import ThresholdPair, threshold_moments
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import Round, adjacency_named, certified_at, needed
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS

@@ -35,7 +35,7 @@ def test_probabilities_in_runs_are_binomial_ones(shared: bool) -> None:
         count, start, end = (np.tile(x[2:4], 40) for x in (count, start, end))
     lengths = np.maximum(end - start + 1, 0).astype(int)
     a = np.concatenate([np.arange(x, y + 1) for x, y in zip(start, end, strict=True)])
-    found, errors = atoms._binomials(count, start, end, lengths, a)
+    found, errors = atoms._binomials(count, start, lengths)
     for m, k, f, error in zip(np.repeat(count, lengths), a, found, errors, strict=True):
         exact = Fraction(comb(int(m), int(k)), 2 ** int(m))
         # an exponential has a few roundings of its own

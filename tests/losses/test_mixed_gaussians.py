@@ -17,7 +17,6 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.steps.mixed_gaussians import (
     FixedSizePair,
     MixturePair,
-    SeveralRecordsPair,
 )
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss, ProfiledLoss
 from shuffle_accountant.numerics.budget import rounded, stress
@@ -91,13 +90,13 @@ PROFILES: dict[str, tuple[Callable[[Array], tuple[Array, Array]], Law, Law]] = {
         FixedSizePair(*SIZED, attained=True).backward,
         *fixed_size(*SIZED)[::-1],
     ),
-    "mixture, with": (MixturePair(1.5, PLACES, CHANCES).forward, *mixture(1.5, PLACES, CHANCES)),
+    "mixture, with": (MixturePair.of(1.5, PLACES, CHANCES).forward, *mixture(1.5, PLACES, CHANCES)),
     "mixture, without": (
-        MixturePair(1.5, PLACES, CHANCES).backward,
+        MixturePair.of(1.5, PLACES, CHANCES).backward,
         *mixture(1.5, PLACES, CHANCES)[::-1],
     ),
     "records, with": (
-        SeveralRecordsPair(sigma=1.5, rate=RECORDS[1], records=RECORDS[0]).forward,
+        MixturePair.of_records(1.5, RECORDS[1], RECORDS[0]).forward,
         *mixture(1.5, (0.0, 1.0, 2.0, 3.0), binomial(*RECORDS)),
     ),
 }
@@ -130,8 +129,8 @@ def test_the_bound_of_a_fixed_size_whose_masses_err(adverse: float) -> None:
 
 def test_no_loss_is_larger_where_logarithms_err() -> None:
     with stress(roundoff=UNIT, adverse=-1.0):
-        found = MixturePair(1.5, (0.0, 2.0), (0.75, 0.25)).largest_reversed
-        several = SeveralRecordsPair(sigma=1.5, rate=0.125, records=3).largest_reversed
+        found = MixturePair.of(1.5, (0.0, 2.0), (0.75, 0.25)).largest_reversed
+        several = MixturePair.of_records(1.5, 0.125, 3).largest_reversed
     assert exact(found) >= -MP.log(exact(0.75))
     assert exact(several) >= -3 * MP.log(exact(0.875))
     assert found < 1.001 * -math.log(0.75)
@@ -148,7 +147,6 @@ class ListedPair:
     """The profile of a few losses, its limit off by what it may be off."""
 
     deviation: float = 0.5
-    largest: float = 0.7
     largest_reversed: float = 0.5
 
     @property
@@ -180,7 +178,7 @@ def divergence_of(x: float) -> float:
 
 def test_a_loss_of_a_profile_has_each_orders_largest_loss_and_ends() -> None:
     loss = ProfiledLoss(ListedPair())
-    assert loss.largest == 0.7
+    assert loss.largest == math.inf
     assert loss.reversed.largest == 0.5
     effort = Effort(1e-12, 1e-2)
     for epsilon in (0.1, 0.6, 0.69):
@@ -204,7 +202,7 @@ def test_the_mass_at_infinity_of_a_profile_is_from_below(adverse: float) -> None
 
 
 def test_a_profile_is_followed_to_where_it_is_at_most_the_tail() -> None:
-    loss = ProfiledLoss(MixturePair(1.5, PLACES, CHANCES))
+    loss = ProfiledLoss(MixturePair.of(1.5, PLACES, CHANCES))
     near, far = loss._last(1e-3), loss._last(1e-12)
     assert near < far < 60.0
     for last, tail in ((near, 1e-3), (far, 1e-12)):

@@ -11,7 +11,7 @@ import pytest
 
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import Effort
-from shuffle_accountant.losses.combined.revealed import PatternsLoss
+from shuffle_accountant.losses.combined.mixture import PatternsLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
 

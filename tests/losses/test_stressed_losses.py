@@ -26,8 +26,7 @@ from shuffle_accountant.lattice.grid import Array, PldAtoms
 from shuffle_accountant.losses import counts
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part
-from shuffle_accountant.losses.combined.revealed import DilutedLoss
-from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.losses.combined.subsampled import DilutedLoss, SubsampledLoss
 from shuffle_accountant.losses.counts import CountBlocks, count_blocks
 from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones, count_law, joined
 from shuffle_accountant.losses.steps import antipodal, null_clones

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from shuffle_accountant.losses.steps import threshold_moments, thresholds
-from shuffle_accountant.losses.steps.threshold_moments import ThresholdMoments
-from shuffle_accountant.losses.steps.thresholds import ThresholdPair
+from shuffle_accountant.losses.steps import thresholds
+from shuffle_accountant.losses.steps.thresholds import ThresholdMoments, ThresholdPair
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Array
 
@@ -26,11 +25,11 @@ LOSSES = np.array([0.0, 0.05, 0.3, 0.357, 1.0, 3.0])
 
 @contextmanager
 def stressed(roundoff: float, adverse: float) -> Iterator[None]:
-    for function in (thresholds._tails, threshold_moments.threshold_moments):
+    for function in (thresholds._tails, thresholds.threshold_moments):
         function.cache_clear()
     with stress(roundoff=roundoff, adverse=adverse):
         yield
-    for function in (thresholds._tails, threshold_moments.threshold_moments):
+    for function in (thresholds._tails, thresholds.threshold_moments):
         function.cache_clear()
 
 
@@ -115,7 +114,7 @@ def truth(least: int = K) -> ThresholdMoments:
     """The moments themselves, of every number of others that is scanned and of all larger ones."""
     pair = ThresholdPair(P, least)
     others = [(int(m), least) for m in pair.scanned] + [(int(pair.scanned[-1]), 0)]
-    orders, limits = threshold_moments._ORDERS, threshold_moments._LIMITS
+    orders, limits = thresholds._ORDERS, thresholds._LIMITS
     gained = np.empty((orders.size, limits.size, len(others)))
     lost, beyond = np.empty((orders.size, len(others))), np.empty((limits.size, len(others)))
     for place, (m, threshold) in enumerate(others):
@@ -142,20 +141,20 @@ TRUTH = truth()
 @ADVERSE
 def test_moments_are_bounds_where_tails_err(adverse: float) -> None:
     with stressed(2.0**-38, adverse):
-        found = threshold_moments.threshold_moments(P, K)
+        found = thresholds.threshold_moments(P, K)
     assert found is not None
     assert np.all(found.gained >= TRUTH.gained - 1e-10)
     assert np.all(found.lost >= TRUTH.lost - 1e-10)
     assert np.all(found.beyond >= TRUTH.beyond * (1 - 1e-10))
     # 2^20 roundings of 2^-38 are 4e-6, and what is hidden may be a hundredth
-    near = threshold_moments._ORDERS < 3.0
+    near = thresholds._ORDERS < 3.0
     assert np.all(found.gained[near] <= TRUTH.gained[near] + 1e-2)
     assert np.all(found.lost[near] <= TRUTH.lost[near] + 1e-2)
 
 
 def test_losses_of_counts_beyond_the_table_are_charged() -> None:
     """A table of 416 counts for up to 1,600 others, of whom five in a thousand report."""
-    found = threshold_moments.threshold_moments(0.005, 2)
+    found = thresholds.threshold_moments(0.005, 2)
     assert found is not None
     assert found.beyond.min() >= 1e-150
 
@@ -172,7 +171,7 @@ def test_moments_of_what_is_suppressed_where_its_tail_errs(
     monkeypatch.setattr(thresholds, "_tails", lambda probability, threshold: table)
     pair = ThresholdPair(P, least)
     with stress(roundoff=2.0**-38):
-        gained, lost, _ = threshold_moments._moments(pair, least, pair.scanned)
+        gained, lost, _ = thresholds._moments(pair, least, pair.scanned)
     assert np.all(gained >= real.gained[..., :-1] - 1e-10)
     assert np.all(lost >= real.lost[..., :-1] - 1e-10)
 
@@ -184,8 +183,8 @@ def test_bounds_of_moments_where_sums_err(
     rounds: int, delta: float, replaced: bool, adverse: float
 ) -> None:
     """The least bound over all orders and limits, each as it is written."""
-    t, epsilon = threshold_moments._ORDERS, 0.8
-    assert threshold_moments._ERROR > 1000.0  # one bound takes fewer roundings
+    t, epsilon = thresholds._ORDERS, 0.8
+    assert thresholds._ERROR > 1000.0  # one bound takes fewer roundings
     log_c = t * np.log(t) - (1.0 + t) * np.log1p(t)
     if replaced:
         sides = [(TRUTH.gained + TRUTH.lost[:, None, :], TRUTH.beyond)]

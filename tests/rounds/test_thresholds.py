@@ -18,12 +18,12 @@ from oracles.people import released
 import shuffle_accountant as sa
 from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.losses.steps.threshold_moments import (
+from shuffle_accountant.losses.steps.thresholds import (
     _LIMITS,
     _ORDERS,
+    ThresholdPair,
     threshold_moments,
 )
-from shuffle_accountant.losses.steps.thresholds import ThresholdPair
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 ENTRIES = json.loads((REFS / "sample_and_threshold.json").read_text(encoding="utf-8"))

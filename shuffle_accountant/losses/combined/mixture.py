@@ -1,4 +1,4 @@
-"""A round that is revealed to be one of several, each with a symmetric loss of its own."""
+"""A round that is revealed to be one of several, each with a loss of its own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,15 @@ from typing import Protocol
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort, PrivacyLoss, SymmetricLoss, way_of
-from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms, gather
+from shuffle_accountant.losses.base import (
+    CellEdges,
+    Divergence,
+    Effort,
+    PrivacyLoss,
+    SymmetricLoss,
+    way_of,
+)
+from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -22,6 +29,71 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
+
+# Roundings of a product: a probability is rounded once from a fraction, and what it multiplies.
+_PRODUCT = 4.0
+
+
+@dataclass(frozen=True)
+class PatternsLoss:
+    """Privacy loss of a mixture whose part is revealed: divergences are averages of the parts'.
+
+    Parts are probabilities, which add up to 1, with losses.
+    """
+
+    parts: tuple[tuple[float, PrivacyLoss], ...]
+
+    @property
+    def largest(self) -> float:
+        """Upper bound of the finite losses, nats."""
+        return max(loss.largest for _, loss in self.parts)
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return float(np.sqrt(sum(weight * loss.deviation**2 for weight, loss in self.parts)))
+
+    @property
+    def reversed(self) -> PatternsLoss:
+        """The loss of (Q, P)."""
+        backward = tuple((weight, loss.reversed) for weight, loss in self.parts)
+        same = all(back is loss for (_, back), (_, loss) in zip(backward, self.parts, strict=True))
+        return self if same else PatternsLoss(backward)
+
+    @property
+    def divergence(self) -> Divergence:
+        """The divergence of the parts."""
+        return self.parts[0][1].divergence
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return "table"
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
+        total = sum(weight * loss.delta(epsilon, side, effort) for weight, loss in self.parts)
+        total = rounded(total, len(self.parts) + 3.0)
+        error = sequential_sum(len(self.parts), own=_PRODUCT)
+        return min(outwards(total, error, upper=side is Bound.PESSIMISTIC), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The atoms of all parts, weighted."""
+        upper = side is Bound.PESSIMISTIC
+        every = [(weight, loss.atoms(side, edges, effort)) for weight, loss in self.parts]
+        infinite = sum(weight * atoms.infinite for weight, atoms in every)
+        infinite = rounded(infinite, len(every) + 3.0)
+        error = sequential_sum(len(every), own=_PRODUCT)
+        of_each = roundings(_PRODUCT)
+        masses = np.concatenate([rounded(weight * atoms.mass, _PRODUCT) for weight, atoms in every])
+        return PldAtoms(
+            side=side,
+            mass=outwards(masses, of_each, upper=upper),
+            loss=np.concatenate([atoms.loss for _, atoms in every]),
+            infinite=min(outwards(infinite, error, upper=upper), 1.0),
+            truncated=sum(weight * atoms.truncated for weight, atoms in every),
+            round_off=max(atoms.round_off for _, atoms in every) + of_each,
+            loss_error=max(atoms.loss_error for _, atoms in every),
+        )
 
 
 @dataclass(frozen=True)
@@ -38,10 +110,9 @@ class Part:
 
 
 class PartSource(Protocol):
-    """The rounds of a mixture and their probabilities."""
+    """The rounds of a mixture and their probabilities; hashed by value."""
 
-    def __hash__(self) -> int:
-        """By value, so that grids can be cached."""
+    def __hash__(self) -> int: ...
 
     @property
     def largest(self) -> float:
@@ -57,11 +128,7 @@ class PartSource(Protocol):
 
 @dataclass(frozen=True)
 class MixtureLoss(SymmetricLoss):
-    """Privacy loss of a mixture of rounds with symmetric losses; the round is revealed.
-
-    Attributes:
-        source: the rounds with their probabilities.
-    """
+    """Privacy loss of a mixture of rounds with symmetric losses; the round is revealed."""
 
     source: PartSource
 
@@ -108,8 +175,8 @@ class MixtureLoss(SymmetricLoss):
                 sums.harmless += part.weight
             else:
                 sums.add(part.weight, part.loss.atoms(side, edges, effort))
-        gains, losses = sums.halves()
-        far_mass, far_loss = sums.far()
+        gains, losses = (half.atoms() for half in sums.halves)
+        far_mass, far_loss = (np.concatenate(one) for one in zip(*sums.far, strict=True))
         error = sequential_sum(len(parts), own=8)
         everything = np.concatenate([gains.mass, losses.other, [sums.harmless], far_mass])
         slack = np.concatenate([gains.slack, losses.slack, np.full(1 + far_mass.size, error)])
@@ -130,14 +197,14 @@ class MixtureLoss(SymmetricLoss):
 class _Sums:
     """Pairs added up with their weights, cell by cell if there are cells.
 
-    Gains and losses are added up apart: atoms of negative loss are atoms of positive loss of the
-    exchanged pair.
+    Halves: atoms of positive loss, and those of negative loss, which are atoms of positive loss of
+    the exchanged pair.
     """
 
     def __init__(self, edges: Array | None) -> None:
-        self._cells = [None if edges is None else CellSums(edges) for _ in range(2)]
-        self._listed: list[list[HalfAtoms]] = [[], []]
-        self._far: list[tuple[Array, Array]] = []
+        self.halves = CellSums(edges), CellSums(edges)
+        # masses and losses of the atoms that are not merged in cells
+        self.far: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros(0))]
         self.harmless = self.infinite = self.truncated = self.round_off = self.loss_error = 0.0
 
     def add(self, weight: float, atoms: PldAtoms) -> None:
@@ -155,12 +222,12 @@ class _Sums:
             np.abs(atoms.loss) <= LIMITS.largest_log
         )
         far = ~near & (mass > 0.0) & (atoms.loss != 0.0)
-        self._far.append((mass[far], atoms.loss[far]))
-        for which, sign in enumerate((1.0, -1.0)):
+        self.far.append((mass[far], atoms.loss[far]))
+        for sums, sign in zip(self.halves, (1.0, -1.0), strict=True):
             some = (sign * atoms.loss > 0.0) & near
             mine, loss = mass[some], atoms.loss[some]
             other = rounded(np.exp(logs[some] - loss), ELEMENTARY * (1.0 + np.abs(logs[some])))
-            larger, smaller = (mine, other) if which == 0 else (other, mine)
+            larger, smaller = (mine, other) if sign > 0.0 else (other, mine)
             half = HalfAtoms(
                 mass=larger,
                 other=smaller,
@@ -171,23 +238,7 @@ class _Sums:
                 slack=roundings(ELEMENTARY * (800.0 + np.abs(loss))),
                 loss_error=np.full(loss.size, atoms.loss_error),
             )
-            cells = self._cells[which]
-            if cells is None:
-                self._listed[which].append(half)
-            else:
-                cells.add(half)
-
-    def far(self) -> tuple[Array, Array]:
-        """Masses and losses of the atoms that were not merged in cells."""
-        masses, losses = zip(*self._far, strict=True) if self._far else ((), ())
-        return np.concatenate([np.zeros(0), *masses]), np.concatenate([np.zeros(0), *losses])
-
-    def halves(self) -> list[HalfAtoms]:
-        """The atoms of positive loss, and those of negative loss, of the exchanged pair."""
-        return [
-            gather(iter(listed), None) if cells is None else cells.atoms()
-            for cells, listed in zip(self._cells, self._listed, strict=True)
-        ]
+            sums.add(half)
 
 
 def _of_each(effort: Effort, parts: int) -> Effort:

@@ -30,13 +30,10 @@ _MOST_CELLS = 4096
 
 @dataclass(frozen=True)
 class ProductLoss:
-    """Privacy loss of a product of pairs.
+    """Privacy loss of a product of pairs: losses with their counts, at least one.
 
     A composition of rounds takes the parts one by one (see `factors`); the sum here is for delta of
     the round as a whole.
-
-    Attributes:
-        parts: losses with their counts, at least one.
     """
 
     parts: tuple[tuple[PrivacyLoss, int], ...]

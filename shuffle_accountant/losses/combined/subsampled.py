@@ -1,17 +1,20 @@
-"""A round that only a random fixed-size subset of the population takes part in.
+"""Rounds whose target takes part with some probability only.
 
-Lemma 7 of 'Numerical Accounting in the Shuffle Model' (after Zhu et al. 2022) bounds the profile of
-the subsampled round by the maximum of two hockey-stick divergences. For a symmetric pair that
-maximum has an explicit dominating pair, with g the sampling fraction: an atom with p > q becomes
-``(g p + (1-g) q, q)``, one with p < q becomes ``(p, g q + (1-g) p)``, and what is missing to total
-mass one, the same on both sides, goes to one atom at loss 0.
+*Dilution*: with what is left of the probability the round is harmless, which is revealed.
+
+*A random subset of fixed size* takes part. Lemma 7 of 'Numerical Accounting in the Shuffle Model'
+(after Zhu et al. 2022) bounds the profile of the subsampled round by the maximum of two
+hockey-stick divergences. For a symmetric pair that maximum has an explicit dominating pair, with g
+the sampling fraction: an atom with p > q becomes ``(g p + (1-g) q, q)``, one with p < q becomes
+``(p, g q + (1-g) p)``, and what is missing to total mass one, the same on both sides, goes to one
+atom at loss 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,7 +41,68 @@ from shuffle_accountant.numerics.rounding import (
 
 
 @dataclass(frozen=True)
-class SubsampledLoss(SymmetricLoss):
+class _Partial(SymmetricLoss):
+    """Base of losses that are another symmetric one's but for a probability."""
+
+    inner: PrivacyLoss
+
+    @property
+    def table(self) -> Hashable:
+        """Key of the inner loss's table, or None."""
+        return self.inner.table if isinstance(self.inner, Tabled) else None
+
+
+@dataclass(frozen=True)
+class DilutedLoss(_Partial):
+    """The mixture of a symmetric ``inner`` loss with an atom at loss 0.
+
+    Attributes:
+        inner: loss of the round when it is not harmless.
+        active: probability that it is not harmless, a function of eps0.
+        harmless: ``1 - active``.
+    """
+
+    active: float
+    harmless: float
+
+    @property
+    def largest(self) -> float:
+        """Upper bound of the finite losses, nats."""
+        return self.inner.largest if self.active > 0.0 else 0.0
+
+    @property
+    def deviation(self) -> float:
+        """Rough standard deviation, nats."""
+        return self.inner.deviation * float(np.sqrt(self.active))
+
+    def way(self, epsilon: float, effort: Effort) -> str:
+        """Name of the way that answers at epsilon."""
+        return way_of(self.inner, epsilon, effort)
+
+    def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
+        """Bound of delta at epsilon >= 0: ``active`` times the inner loss's."""
+        value = rounded(self.inner.delta(epsilon, side, effort), ELEMENTARY)
+        error, upper = roundings(ELEMENTARY + 8), side is Bound.PESSIMISTIC
+        return min(share(value, self.active, error, upper=upper), 1.0)
+
+    def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
+        """The inner atoms, times the probability ``active``, and one at loss 0."""
+        inner = self.inner.atoms(side, edges, effort)
+        mass = rounded(np.append(self.active * inner.mass, self.harmless), ELEMENTARY)
+        infinite = rounded(self.active * inner.infinite, ELEMENTARY)
+        error, upper = roundings(ELEMENTARY + 8), side is Bound.PESSIMISTIC
+        return replace(
+            inner,
+            mass=outwards(mass, error, upper=upper),
+            loss=np.append(inner.loss, 0.0),
+            infinite=outwards(infinite, error, upper=upper),
+            round_off=inner.round_off + error,
+            limited=False,
+        )
+
+
+@dataclass(frozen=True)
+class SubsampledLoss(_Partial):
     """Privacy loss of a subsampled round, for a symmetric ``inner`` pair.
 
     Attributes:
@@ -46,7 +110,6 @@ class SubsampledLoss(SymmetricLoss):
         fraction: users / population, in (0, 1].
     """
 
-    inner: PrivacyLoss
     fraction: float
 
     @property
@@ -55,39 +118,35 @@ class SubsampledLoss(SymmetricLoss):
         if self.inner.largest <= 0.0:
             return 0.0
         # a product with the fraction may be rounded to 0
-        found = max(rounded(self._shrink(self.inner.largest), ELEMENTARY), underflow(1))
+        found = rounded(float(self._shrink(np.asarray(self.inner.largest))), ELEMENTARY)
+        found = max(found, underflow(1))
         return raised(found, roundings(2 * ELEMENTARY + 4))
-
-    @property
-    def table(self) -> Hashable:
-        """Key of the inner loss's table, or None."""
-        return self.inner.table if isinstance(self.inner, Tabled) else None
 
     @property
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
-        return self._shrink(self.inner.deviation)
+        return float(self._shrink(np.asarray(self.inner.deviation)))
 
-    def _shrink(self, loss: float) -> float:
+    def _shrink(self, loss: Array) -> Array:
         """``log(1 + g (e^loss - 1))``, without overflow."""
-        if loss > 30.0:
-            return loss + math.log(self.fraction + (1.0 - self.fraction) * math.exp(-loss))
-        return math.log1p(self.fraction * math.expm1(loss))
+        far = loss + np.log(self.fraction + (1.0 - self.fraction) * np.exp(-loss))
+        near = np.log1p(self.fraction * np.expm1(np.minimum(loss, 30.0)))
+        return np.asarray(np.where(loss > 30.0, far, near))
 
-    def _grown(self, epsilon: float) -> float:
+    def _grown(self, epsilon: Array) -> Array:
         """``log(1 + (e^epsilon - 1) / g)``, without overflow."""
-        if epsilon > 30.0:
-            rest = math.log1p(-(1.0 - self.fraction) * math.exp(-epsilon))
-            return epsilon + rest - math.log(self.fraction)
-        return math.log1p(math.expm1(epsilon) / self.fraction)
+        rest = np.log1p(-(1.0 - self.fraction) * np.exp(-np.maximum(epsilon, 30.0)))
+        with np.errstate(over="ignore"):
+            near = np.log1p(np.expm1(np.minimum(epsilon, 30.0)) / self.fraction)
+        return np.asarray(np.where(epsilon > 30.0, epsilon + rest - math.log(self.fraction), near))
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
-        return way_of(self.inner, self._grown(epsilon), effort)
+        return way_of(self.inner, float(self._grown(np.asarray(epsilon))), effort)
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
-        inner = self._grown(epsilon)
+        inner = float(self._grown(np.asarray(epsilon)))
         # the rounding of the mapped epsilon moves the divergence less than this move does
         error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
         inner = outwards(rounded(inner, ELEMENTARY), error, upper=not upper)
@@ -98,30 +157,17 @@ class SubsampledLoss(SymmetricLoss):
         """The explicit dominating pair's atoms: inner atoms moved towards loss 0, and one at 0."""
 
         def inner_edges(largest: float) -> Array:
-            with np.errstate(over="ignore"):
-                outer = edges(self._shrink(largest))
-                wide = outer + np.log1p(-(1.0 - self.fraction) * np.exp(-outer))
-                return np.where(
-                    outer > 30.0,
-                    wide - math.log(self.fraction),
-                    np.log1p(np.expm1(np.minimum(outer, 30.0)) / self.fraction),
-                )
+            return self._grown(edges(float(self._shrink(np.asarray(largest)))))
 
         inner = self.inner.atoms(side, inner_edges, effort)
         g = self.fraction
         size = np.abs(inner.loss)
-        small = np.minimum(size, 30.0)
-        moved = np.where(
-            size > 30.0,
-            size + np.log(g + (1.0 - g) * np.exp(-size)),
-            np.log1p(g * np.expm1(small)),
-        )
         gains = inner.loss > 0
         kept = np.where(gains, g + (1.0 - g) * np.exp(-size), 1.0)
         rest = float(np.sum(np.where(gains, inner.mass * -np.expm1(-size), 0.0))) * (1.0 - g)
         upper = side is Bound.PESSIMISTIC
         slack = roundings(2 * ELEMENTARY + 4)
-        moved = rounded(moved, ELEMENTARY)
+        moved = rounded(self._shrink(size), ELEMENTARY)
         rest += (1.0 - g) * inner.infinite
         mass = rounded(np.concatenate([inner.mass * kept, [rest]]), ELEMENTARY)
         return PldAtoms(

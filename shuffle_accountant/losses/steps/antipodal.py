@@ -55,12 +55,7 @@ _CLOSE_RATIOS = 1e-12
 
 @dataclass(frozen=True)
 class AntipodalLoss(OrderedLoss):
-    """Lower bounds of the pair's privacy loss.
-
-    Attributes:
-        sigma: deviation of the noise, > 0.
-        steps: number T of batches.
-    """
+    """Lower bounds of the privacy loss of ``steps`` batches with noise of deviation ``sigma``."""
 
     sigma: float
     steps: int
@@ -71,10 +66,8 @@ class AntipodalLoss(OrderedLoss):
         square = 1.0 / self.sigma**2
         if square > 100.0:
             return 1.0 / self.sigma
-        variance = (math.exp(4.0 * square) - 2.0 * math.exp(2.0 * square) + math.exp(square)) / (
-            self.steps
-        )
-        return min(math.log1p(math.sqrt(variance)), 1.0 / self.sigma)
+        sizes = math.exp(4.0 * square) - 2.0 * math.exp(2.0 * square) + math.exp(square)
+        return min(math.log1p(math.sqrt(sizes / self.steps)), 1.0 / self.sigma)
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Lower bound of ``H_alpha(P‖Q)``; PESSIMISTIC is the Gaussian mechanism's profile."""
@@ -114,7 +107,8 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     loss = _points(min(deviation, 0.1 * end), end)
     low, high = _by_largest(sigma, steps, loss)
     if sigma >= _LEAST_SIGMA:
-        for one in _tilts(deviation, end):
+        tilts = deviation * _RATIO ** np.arange(_MOST_STATISTICS)  # logarithms of the alphas, nats
+        for one in tilts[tilts < end].tolist():
             found = power_of(_letters(sigma, one, tail), steps, width=_WIDTH, tail=1e-2 * tail)
             below, above = _profile(found, loss)
             low, high = np.maximum(low, below), np.maximum(high, above)
@@ -130,16 +124,6 @@ def _points(deviation: float, end: float) -> Array:
     step = math.log1p(_GROWTH)
     count = math.ceil(math.log(end / deviation) / step)
     return whole_losses(np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0))))
-
-
-def _tilts(deviation: float, end: float) -> list[float]:
-    """Logarithms of the alphas that statistics are made for, nats, ascending."""
-    tilts: list[float] = []
-    tilt = deviation
-    while tilt < end and len(tilts) < _MOST_STATISTICS:
-        tilts.append(tilt)
-        tilt *= _RATIO
-    return tilts
 
 
 def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
@@ -196,17 +180,11 @@ def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
     score = np.linspace(-10.0, 2.0 / sigma + 12.0, _THRESHOLDS)
     others = (steps - 1) * log_ndtr(score)
     alpha = np.exp(loss)
-    below = [np.exp(others + log_ndtr(score - mean / sigma)) for mean in (2.0, 1.0)]
-    above = [-np.expm1(others + log_ndtr(score - mean / sigma)) for mean in (2.0, 1.0)]
-    low = np.zeros(loss.size)
-    high = np.zeros(loss.size)
     right = loss >= 0.0
-    for part, plus, minus in ((right, above[0], above[1]), (~right, below[1], below[0])):
-        if part is right:
-            gain, cost = plus[:, None], np.multiply.outer(minus, alpha[part])
-        else:
-            gain, cost = np.multiply.outer(plus, alpha[part]), minus[:, None]
-        terms = difference_of(gain, cost, budget().normal)
-        low[part] = np.max(terms.positive(upper=False), axis=0)
-        high[part] = np.max(terms.positive(upper=True), axis=0)
+    laws = [others + log_ndtr(score - mean / sigma) for mean in (2.0, 1.0)]
+    # P and Q of the event: the largest value is above the threshold, or (Q, P) below it
+    p, q = (np.where(right, -np.expm1(law)[:, None], np.exp(law)[:, None]) for law in laws)
+    plus, minus = np.where(right, p, alpha * q), np.where(right, alpha * q, p)
+    terms = difference_of(plus, minus, budget().normal)
+    low, high = (np.max(terms.positive(upper=upper), axis=0) for upper in (False, True))
     return low, high

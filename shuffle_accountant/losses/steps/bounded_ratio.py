@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shuffle_accountant.losses.counts import bulk
 from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import disturbed, rounded
@@ -31,11 +32,7 @@ LARGEST_LOSS = 500.0
 
 
 def check_range(loss: float, passes: int) -> None:
-    """Refuse products of ratios beyond the range of doubles.
-
-    Raises:
-        ValueError: in one line, what is too large.
-    """
+    """Refuse products of ratios beyond the range of doubles, with a `ValueError`."""
     if loss * passes > LARGEST_LOSS:
         raise ValueError(
             f"passes times the largest loss of a step must be at most {LARGEST_LOSS:g} nats, got "
@@ -99,14 +96,14 @@ class TwoValuedRatio(RatioSource):
         return SumLaw(value, mass, 1, 0.0, 0.0, moved, float(value[-1]))
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
-        """Distribution of the sum of ratios, without cells if there is one pass.
-
-        The number of larger values is binomial then, however many ratios are added. For more passes
-        see `RatioSource.sums`.
-        """
+        """Distribution of the sum of ratios: binomial, and without cells, if there is one pass."""
         if self.passes > 1:
             return super().sums(side, users=users, width=width, tail=tail)
-        low, high = self._window(users, self._chances[0], tail)
+        low, high = 0, users
+        if users > 4096:
+            # one ratio of another law, that of the target under P, moves the count by one at most
+            low, high = bulk(users, *self._chances, 0.25 * tail)
+            low, high = max(low - 1, 0), min(high + 1, users)
         count, mass = self._binomial(side, users, low, high)
         top, bottom = math.exp(self.eps0), math.exp(-self.eps0)
         lost = tail if low > 0 or high < users else 0.0
@@ -114,22 +111,6 @@ class TwoValuedRatio(RatioSource):
         value = count * top + (users - count) * bottom
         value = disturbed(value, lambda: roundings(ELEMENTARY + self.eps0) * value)
         return SumLaw(value, mass, users, lost, lost, moved, users * top)
-
-    @staticmethod
-    def _window(users: int, chance: float, tail: float) -> tuple[int, int]:
-        """Counts that hold all but the tail under Q, and under P, whose target tends to be large.
-
-        Bernstein's inequality: a binomial count strays from its mean by ``r`` or more to one side
-        with probability ``exp(-r^2 / (2 (v + r/3)))`` at most, v its variance. Under P one of the
-        ratios is drawn from another law, which moves the count by one at most.
-        """
-        if users <= 4096:
-            return 0, users
-        goal = -math.log(0.25 * tail)
-        variance = users * chance * (1.0 - chance)
-        reach = goal / 3.0 + math.sqrt(goal * goal / 9.0 + 2.0 * goal * variance) + 2.0
-        mean = users * chance
-        return max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), users)
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
         """``(e^eps0 - e^epsilon)_+ / (e^eps0 + 1)`` for one ratio; both orders are the same."""
@@ -141,8 +122,8 @@ class TwoValuedRatio(RatioSource):
         count, mass = self._binomial(side, self.passes, 0, self.passes)
         loss = self.eps0 * (2.0 * count - self.passes)  # of truths under P, which are as likely
         upper = side is Bound.PESSIMISTIC
-        sign = 1.0 if upper else -1.0
-        gain = rounded(loss, 2) + sign * roundings(4) * self.largest - epsilon
+        moved = roundings(4) * self.largest
+        gain = rounded(loss, 2) + (moved if upper else -moved) - epsilon
         # P-masses are Q-masses of the mirrored counts
         total = rounded(float(np.sum(mass[::-1] * -np.expm1(-np.maximum(gain, 0.0)))), 8)
         return min(outwards(total, pairwise_sum(own=8), upper=upper), 1.0)
@@ -152,11 +133,8 @@ class TwoValuedRatio(RatioSource):
 class LaplaceRatio(RatioSource):
     """Distribution of the ratio of Laplace noise of scale ``1/eps0`` around 1 to that around 0.
 
-    The logarithm is ``-eps0`` for outputs below 0 and ``eps0`` for those above 1; between them its
-    density under Q is ``(1/4) e^(-(eps0 + u)/2)`` at u.
-
-    Attributes:
-        eps0: nats, in (0, 500].
+    The logarithm is ``-eps0`` for outputs below 0 and ``eps0``, at most 500, for those above 1;
+    between them its density under Q is ``(1/4) e^(-(eps0 + u)/2)`` at u.
     """
 
     eps0: float

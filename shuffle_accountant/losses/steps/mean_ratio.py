@@ -111,10 +111,6 @@ class RatioSource(ABC):
         """Upper bound of the Q-probability of ratios with no larger logarithm."""
         return 1.0
 
-    def told_apart(self, epsilon: float, users: int) -> float:
-        """Lower bound of ``H_alpha(P‖Q)``, valid however far apart P and Q are; 0 if none known."""
-        return 0.0
-
 
 @dataclass(frozen=True)
 class MeanRatioLoss(OrderedLoss):
@@ -170,10 +166,7 @@ class MeanRatioLoss(OrderedLoss):
             return min(total, alone, self._pointed_out(epsilon, side), 1.0)
         total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
         if not self.swapped:
-            total += self._certain
-            total = max(total, self._pointed_out(epsilon, side))
-            if self.fraction == 1.0:
-                total = max(total, self.source.told_apart(epsilon, self.users))
+            total = max(total + self._certain, self._pointed_out(epsilon, side))
         return min(total, 1.0)
 
     @property
@@ -191,12 +184,9 @@ class MeanRatioLoss(OrderedLoss):
         return Ratios(value, gain, error, error * (part + np.abs(gain)))
 
     def _without_law(self, epsilon: float, side: Bound) -> float | None:
-        """Bound of delta where one message outweighs all others; else None.
+        """Bound of delta where one message outweighs all others, without any law; else None.
 
-        The distribution of the sum is not needed there.
-
-        In the order (Q, P) that is where the divergence is below `_SURE` times that of the other
-        order.
+        In the order (Q, P) that is where it is below `_SURE` times that of the other order.
         """
         forward = replace(self, swapped=False)
         least = forward._pointed_out(epsilon, Bound.OPTIMISTIC)
@@ -251,8 +241,8 @@ class MeanRatioLoss(OrderedLoss):
         """Each value of the mean as an atom."""
         law = _law(self.source, self.users, side, effort)
         gain = self.fraction * (law.value / self.users - 1.0)
-        idle = 1.0 - self.fraction
-        ratio = idle + self.fraction * law.value / self.users  # without cancellation near 0
+        # without cancellation near 0
+        ratio = 1.0 - self.fraction + self.fraction * law.value / self.users
         with np.errstate(divide="ignore"):
             loss = np.where(gain > -0.5, np.log1p(np.maximum(gain, -0.5)), np.log(ratio))
         loss, mass = rounded(loss, ELEMENTARY), rounded(law.mass * ratio, 4)
@@ -260,10 +250,8 @@ class MeanRatioLoss(OrderedLoss):
         own = product(slack, law.moved)  # a ratio that is off is as much of P off
         if self.swapped:
             loss, mass, own = -loss, law.mass, slack
-        lost = self._infinite(law)
-        upper = side is Bound.PESSIMISTIC
+        lost, certain, upper = self._infinite(law), self._certain, side is Bound.PESSIMISTIC
         nothing = ratio <= 0.0  # to which P never leads
-        certain = self._certain
         if self.swapped:
             never = rounded(float(law.mass[nothing].sum()), 4)
             certain = never * (1.0 - slack)

@@ -9,12 +9,12 @@ is charged, with the round-off of every mass, to both ends.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import gammaln, log_ndtr
 
+from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import Array, roundings
@@ -43,7 +43,7 @@ def _gaussian(distance: float, log_alpha: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class FixedSizePair:
+class FixedSizePair(ProfiledPair):
     """Profile of one batch of a fixed size, drawn without replacement; zero-out.
 
     Given all other places, the last one is the target's with probability q = size/population, else
@@ -66,21 +66,6 @@ class FixedSizePair:
         """Rough standard deviation of the loss, nats."""
         far = math.sqrt(math.expm1(min(1.0 / self.sigma**2, 50.0)))
         return min(self.rate * far, 1.0 / self.sigma + 1.0)
-
-    @property
-    def limit(self) -> float:
-        """No mass is at an infinite loss."""
-        return 0.0
-
-    @property
-    def largest(self) -> float:
-        """Infinity."""
-        return math.inf
-
-    @property
-    def largest_reversed(self) -> float:
-        """``-log(1 - q)`` for the pair, the bound above it has no largest loss."""
-        return math.inf
 
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """With the record against without it."""
@@ -162,7 +147,7 @@ class FixedSizePair:
 
 
 @dataclass(frozen=True)
-class MixturePair:
+class MixturePair(ProfiledPair):
     """Profile of a mixture of normal laws to the right of 0 against the normal law at 0; zero-out.
 
     ``sum over j of p_j N(c_j, sigma^2)`` against ``N(0, sigma^2)``: the ratio grows with y.
@@ -170,17 +155,36 @@ class MixturePair:
     Attributes:
         sigma: deviation of the noise.
         places: c_j, ascending, >= 0, at least one of them positive.
-        chances: p_j, > 0, with a sum of 1.
+        logs: of the p_j, whose sum is 1.
     """
 
     sigma: float
     places: tuple[float, ...]
-    chances: tuple[float, ...]
+    logs: tuple[float, ...]
+
+    @classmethod
+    def of(cls, sigma: float, places: tuple[float, ...], chances: tuple[float, ...]) -> MixturePair:
+        """The mixture with these chances p_j, > 0."""
+        return cls(sigma, places, tuple(np.log(np.asarray(chances)).tolist()))
+
+    @classmethod
+    def of_records(cls, sigma: float, rate: float, records: int) -> MixturePair:
+        """A Poisson-sampled step in which a user owns several records, each of norm 1.
+
+        Args:
+            sigma: noise multiplier, for one record.
+            rate: q, in (0, 1), at which every record is drawn.
+            records: number m of records, >= 1; how many are drawn is binomial.
+        """
+        count = np.arange(records + 1, dtype=np.float64)
+        choices = gammaln(records + 1.0) - gammaln(count + 1.0) - gammaln(records - count + 1.0)
+        logs = choices + count * math.log(rate) + (records - count) * math.log1p(-rate)
+        return cls(sigma, tuple(count.tolist()), tuple(logs.tolist()))
 
     @property
     def _law(self) -> tuple[Array, Array]:
         """Logarithms of the chances, and the places in deviations."""
-        return np.log(np.asarray(self.chances)), np.asarray(self.places) / self.sigma
+        return np.asarray(self.logs), np.asarray(self.places) / self.sigma
 
     @property
     def deviation(self) -> float:
@@ -189,16 +193,6 @@ class MixturePair:
         mean = float(np.exp(weights) @ shifts) * self.sigma
         far = math.sqrt(math.expm1(min(1.0 / self.sigma**2, 50.0)))
         return min(max(mean * far, mean / self.sigma), float(shifts[-1]) + 1.0)
-
-    @property
-    def limit(self) -> float:
-        """No mass is at an infinite loss."""
-        return 0.0
-
-    @property
-    def largest(self) -> float:
-        """Infinity."""
-        return math.inf
 
     @property
     def largest_reversed(self) -> float:
@@ -255,42 +249,3 @@ def _log_sum(terms: Array) -> Array:
     """Logarithms of the sums of exponentials of rows."""
     top = terms.max(axis=1)
     return np.asarray(top + np.log(np.sum(np.exp(terms - top[:, None]), axis=1)))
-
-
-@dataclass(frozen=True)
-class SeveralRecordsPair(MixturePair):
-    """Profile of a Poisson-sampled step in which a user owns several records; zero-out.
-
-    A mixture with a binomial number of records, each of norm 1.
-
-    Attributes:
-        sigma: noise multiplier, for one record of norm 1.
-        rate: q, in (0, 1), at which every record is drawn.
-        records: number m of records, >= 1.
-    """
-
-    places: tuple[float, ...] = field(default=(), init=False)
-    chances: tuple[float, ...] = field(default=(), init=False)
-    rate: float
-    records: int
-
-    @property
-    def _law(self) -> tuple[Array, Array]:
-        """Logarithms of the binomial probabilities, and the numbers of records in deviations."""
-        weights = _weights(self.records, self.rate)
-        return weights, np.arange(weights.size) / self.sigma
-
-    @property
-    def largest_reversed(self) -> float:
-        """No record is drawn with probability (1 - q)^m: the loss is at most its logarithm."""
-        return rounded(-self.records * math.log1p(-self.rate), 6.0) * (1.0 + roundings(8))
-
-
-@lru_cache(maxsize=64)
-def _weights(records: int, rate: float) -> Array:
-    """Logarithms of the binomial probabilities."""
-    count = np.arange(records + 1, dtype=np.float64)
-    choices = gammaln(records + 1.0) - gammaln(count + 1.0) - gammaln(records - count + 1.0)
-    logs = choices + count * math.log(rate) + (records - count) * math.log1p(-rate)
-    logs.setflags(write=False)
-    return np.asarray(logs)

@@ -25,20 +25,19 @@ from shuffle_accountant.lattice.profile import (
     whole_profile,
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
+from shuffle_accountant.losses.counts import block_masses, bulk
 from shuffle_accountant.losses.steps.gaussian import (
     GaussianRatio,
     gaussian_profile,
     gaussian_profiles,
     profile_end,
 )
-from shuffle_accountant.numerics.binomial import RUN, pmf_runs
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
     ELEMENTARY,
     LIMITS,
-    SMALLEST,
     Array,
     Bound,
     lowered,
@@ -59,16 +58,12 @@ _FEWEST = 0.005
 _MOST_ODDS = 8.0
 # Widths of cells, in normal scores: of the rough look that makes the plan, and of the final sums.
 _ROUGH_WIDTH, _WIDTH = 0.1, 0.0145
-# Number of values of K in the rough look, per power of two.
-_ROUGH_COUNTS = 2
 # Distance of that look's points: near 0 in deviations, further out relative to the loss.
 _ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
 # Share of epsilon that chords between the profile's points may add.
 _CHORD = 2.5e-5
 # Largest number of points of the profile.
 _MOST_POINTS = 4000
-# Largest share of the bound that the numbers of clones left out at the low end may have.
-_UNSEEN = 1e-4
 # Number of doublings of the clones from which on cells are narrower: each adds to the bracket.
 _FEW_DOUBLINGS = 14
 # What may be left out for the total variation alone, as a share of the loss's deviation.
@@ -137,14 +132,11 @@ class NullCloneLoss(OrderedLoss):
 def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
     """The profile of (Q, P) above ``(1 - alpha)_+``: ``alpha k(1/alpha)`` with k that of (P, Q).
 
-    Args:
-        value: bounds of the profile at the losses, shape (m,).
-        loss: -inf, and losses with their mirror images.
-        side: which side of the profile the bounds are on.
+    Values are those of `whole_profile`.
     """
     found = rounded(value[:0:-1] * np.exp(loss[1:]), ELEMENTARY)
-    sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
-    return np.append(0.0, found + sign * roundings(ELEMENTARY + 4) * np.abs(found))
+    error = roundings(ELEMENTARY + 4) * np.abs(found)
+    return np.append(0.0, found + error if side is Bound.PESSIMISTIC else found - error)
 
 
 @lru_cache(maxsize=256)
@@ -200,9 +192,8 @@ def _points(rough: Array, bound: Array) -> Array:
 
 def _gaussian(sigma: float, losses: Array, side: Bound) -> Array:
     """The Gaussian mechanism's profile at the points, or a polygon below it."""
-    sides = Bound.OPTIMISTIC, Bound.PESSIMISTIC
-    ends = (gaussian_profiles(sigma, losses, end) for end in sides)
-    low, high = (whole_profile(losses, end, end) for end in ends)
+    ends = (gaussian_profiles(sigma, losses, end) for end in Bound)
+    high, low = (whole_profile(losses, end, end) for end in ends)
     if side is Bound.PESSIMISTIC:
         return high
     loss = whole_losses(losses)
@@ -223,13 +214,12 @@ def _far_below(sigma: float, losses: Array, mixed: Array) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """Grid on which the bound is computed: losses, values of p, and numbers of null places.
+    """Grid on which the bound is computed, all ascending.
 
     Attributes:
-        losses: the profile's points, nats, ascending from 0.
-        log_odds: log-odds of the p that count, on the lattice, ascending; empty if none does.
-        counts: numbers K of null places, on the lattice of `rounded_counts`, ascending from 1; not
-            necessarily all that are there.
+        losses: the profile's points, nats, from 0.
+        log_odds: log-odds of the p that count, on the lattice; empty if none does.
+        counts: numbers K of null places from 1, some of those on the lattice of `rounded_counts`.
     """
 
     losses: Array
@@ -239,13 +229,7 @@ class _Plan:
 
 @lru_cache(maxsize=16)
 def _plan(sigma: float, steps: int, tail: float) -> _Plan:
-    """The plan: losses, p and K that matter, chosen from rough values of the bound.
-
-    Args:
-        sigma: deviation of the noise of a step.
-        steps: number of batches.
-        tail: probability or gain that may be left out.
-    """
+    """The plan: losses, p and K that matter, chosen from rough values of the bound."""
     end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
     first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
     inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
@@ -279,11 +263,8 @@ def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     high = int(costly[0]) if costly.size else lattice.size - 1
     high = max(high, int(best[useful & seen].max()))
     chosen = lattice[low : high + 1]
-    # few places: how many of them can be taken for one
-    rows = useful & seen
-    alone = np.cumsum(weights[best[rows], :], axis=1) * single[rows][:, None]
-    few = (alone <= _UNSEEN * least[rows][:, None]).all(axis=0)
-    start = int(counts[few.argmin()])
+    rarest = 1.0 / (1.0 + math.exp(-chosen[0]))
+    start = bulk(steps - 1, rarest, 1.0 - rarest, tail)[0] + 1
     expected = 1.0 + (steps - 1) / (1.0 + math.exp(-chosen[-1]))
     stop = min(math.ceil(expected + 6.0 * math.sqrt(expected)) + 6, steps)
     number = np.array(sorted({1, *rounded_counts(start, stop)}), dtype=np.float64)
@@ -296,20 +277,17 @@ def _rough_divergences(
     """Numbers of places and estimates of the divergence with that many, in order (P, Q)."""
     expected = (steps - 1) / (1.0 + math.exp(-log_odds))
     most = min(math.ceil(1.0 + expected + 8.0 * math.sqrt(expected)) + 8, steps)
-    octaves = math.log2(most)
-    places = 2.0 ** np.linspace(0.0, octaves, math.ceil(_ROUGH_COUNTS * octaves) + 1)
+    octaves = math.log2(most)  # two values each
+    places = 2.0 ** np.linspace(0.0, octaves, math.ceil(2.0 * octaves) + 1)
     grid = np.unique([rounded_count(round(place)) for place in places.tolist()])
     family = _family(sigma, Bound.PESSIMISTIC, _ROUGH_WIDTH, tail, most)
     known = np.array(
         [_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)[0] for count in grid]
     )
     counts = np.array(rounded_counts(1, most), dtype=np.float64)
-    logs = np.log(np.maximum(known, 1e-300))
-    place = np.interp(np.log(counts), np.log(grid), np.arange(grid.size))
-    below = np.minimum(place.astype(int), max(grid.size - 2, 0))
-    share = (place - below)[:, None]
-    above = np.minimum(below + 1, grid.size - 1)
-    return counts, np.exp(logs[below] * (1.0 - share) + logs[above] * share)
+    logs = np.log(np.maximum(known, 1e-300)).T
+    between = [np.interp(np.log(counts), np.log(grid), row) for row in logs]
+    return counts, np.exp(np.array(between).T)
 
 
 def _family(sigma: float, side: Bound, width: float, tail: float, most: int) -> SumFamily:
@@ -360,37 +338,25 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     """Probabilities that K, rounded down to one of the counts, is each of them.
 
     PESSIMISTIC: numbers that are not among the counts are taken for smaller ones; OPTIMISTIC: for
-    larger ones, or left out. Probabilities far below the tail are those of the first count
-    (PESSIMISTIC) or none.
+    larger ones, or left out. What is far below the tail is the first count's (PESSIMISTIC) or
+    nobody's.
     """
-    upper = side is Bound.PESSIMISTIC
-    trials = steps - 1
+    upper, trials = side is Bound.PESSIMISTIC, steps - 1
     p, q = 1.0 / (1.0 + math.exp(-log_odds)), 1.0 / (1.0 + math.exp(log_odds))
-    mean = trials * p
-    # a Bernstein bound on either side
-    goal = -math.log(1e-6 * tail)
-    reach = goal / 3.0 + math.sqrt(goal**2 / 9.0 + 2.0 * goal * mean * q)
-    low, high = max(math.floor(mean - reach), 0), min(math.ceil(mean + reach), trials)
-    first = np.arange(low, high + 1, RUN, dtype=np.float64)
-    law, error = pmf_runs(first, float(trials), p, q)
-    error = error + sequential_sum(float(law.size), own=16.0)
-    factor = np.maximum(1.0 + (error if upper else -error), 0.0)
-    mass = (np.maximum(law, SMALLEST if upper else 0.0) * factor[:, None]).ravel()
-    places = np.add.outer(first, np.arange(1.0, RUN + 1.0)).ravel()
+    low, high = bulk(trials, p, q, 1e-6 * tail)
     if upper:
-        starts = np.searchsorted(places, counts)
-    else:
-        # the same rounding, but up to the next count where there is a gap
-        unit = 2.0 ** np.maximum(np.frexp(places)[1] - BITS, 0)
-        ends = np.searchsorted(np.floor(places / unit) * unit, counts, side="right")
-        mass, starts = mass[: ends[-1]], np.append(0, ends[:-1])
+        edges = np.append(counts, steps + 1.0)
+    else:  # the same rounding, but up to the next count where there is a gap
+        edges = np.append(1.0, counts + 2.0 ** np.maximum(np.frexp(counts)[1] - BITS, 0))
+    edges = np.clip(edges - 1.0, low, high + 1.0)
     weights = np.zeros(counts.size)
-    some = np.flatnonzero(np.diff(starts, append=mass.size))
-    if some.size:
-        weights[some] = rounded(np.add.reduceat(mass, starts[some]), float(law.size))
+    if edges[0] < edges[-1]:
+        mass, error = block_masses(np.unique(edges), trials, p, q)
+        mass = mass + error if upper else np.maximum(mass - error, 0.0)
+        weights[np.diff(edges) > 0.0] = mass
     if upper and (low > 0 or high < trials):
         weights[0] += 2e-6 * tail
-    return np.asarray(weights)
+    return weights
 
 
 @lru_cache(maxsize=4)

@@ -17,6 +17,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 
 import numpy as np
 
@@ -42,8 +43,6 @@ from shuffle_accountant.sums.doubling import SumLaw, add, power
 # Most different deviations that are added up as they are; more than that are gathered in cells of
 # equal ratios first, which costs the bracket half a cell's width.
 _MOST = 32
-
-
 # Probability left out of the ratios, and width of the cells of one ratio in normal scores.
 _TAIL = 1e-200
 _WIDTH = 0.002
@@ -56,33 +55,26 @@ _SPACING = 0.008
 def gathered_noise(
     counts: Sequence[tuple[float, int]], side: Bound
 ) -> tuple[tuple[float, int], ...]:
-    """At most 32 deviations with counts, whose epoch reveals more (PESSIMISTIC) or less.
+    """At most 32 deviations with counts, from ascending ones with the steps that have them.
 
-    Args:
-        counts: ascending deviations with the numbers of steps that have them.
-        side: PESSIMISTIC lowers deviations, OPTIMISTIC raises them.
+    PESSIMISTIC lowers deviations, so that an epoch reveals more; OPTIMISTIC raises them.
     """
     if len(counts) <= _MOST:
         return tuple(counts)
     low, high = counts[0][0], counts[-1][0]
     width = math.log(high / low) / _MOST
-    cells: dict[int, list[tuple[float, int]]] = {}
-    for sigma, count in counts:
-        cells.setdefault(min(int(math.log(sigma / low) / width), _MOST - 1), []).append(
-            (sigma, count)
-        )
-    end = 0 if side is Bound.PESSIMISTIC else -1
-    return tuple((sorted(cell)[end][0], sum(count for _, count in cell)) for cell in cells.values())
+    end = min if side is Bound.PESSIMISTIC else max
+    cells = groupby(counts, lambda one: min(int(math.log(one[0] / low) / width), _MOST - 1))
+    found = [tuple(zip(*cell, strict=True)) for _, cell in cells]
+    return tuple((end(sigmas), sum(numbers)) for sigmas, numbers in found)
 
 
 @dataclass(frozen=True)
 class UnequalRatios(RatioSource):
     """Distribution of the sum of likelihood ratios of Gaussian steps with different noise.
 
-    What is asked about one ratio is answered about that of a step drawn uniformly at random.
-
-    Attributes:
-        parts: deviations of the noise with the numbers of steps that have them.
+    Parts are deviations of the noise with the numbers of steps that have them. What is asked about
+    one ratio is answered about that of a step drawn uniformly at random.
     """
 
     parts: tuple[tuple[float, int], ...]
@@ -134,12 +126,7 @@ class UnequalRatios(RatioSource):
 
 @dataclass(frozen=True)
 class ProductRatio(RatioSource):
-    """Distribution of a product of independent likelihood ratios.
-
-    Attributes:
-        one: distribution of a single ratio.
-        passes: how many are multiplied, >= 2.
-    """
+    """Distribution of a product of ``passes >= 2`` independent likelihood ratios."""
 
     one: RatioSource
     passes: int

@@ -13,8 +13,8 @@ composed, is that of one order throughout.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -95,48 +95,43 @@ class OrderedPairLoss:
         return found.lower, found.upper
 
 
-class ProfiledPair(Protocol):
+class ProfiledPair(ABC):
     """A pair of laws by its profile; implementations are frozen and hashable."""
 
-    def __hash__(self) -> int: ...
-
     @property
+    @abstractmethod
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
 
     @property
     def limit(self) -> float:
         """``H_alpha(P‖Q)`` for alpha to infinity: mass at an infinite loss."""
-
-    @property
-    def largest(self) -> float:
-        """No loss of (P, Q) is larger, nats; inf if they are not bounded."""
+        return 0.0
 
     @property
     def largest_reversed(self) -> float:
-        """No loss of (Q, P) is larger, nats."""
+        """No loss of (Q, P) is larger, nats; those of (P, Q) are not bounded."""
+        return math.inf
 
+    @abstractmethod
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of ``H_alpha(P‖Q)`` at e^losses, losses >= 0."""
 
+    @abstractmethod
     def backward(self, losses: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of ``H_alpha(Q‖P)`` at e^losses, losses >= 0."""
 
 
 @dataclass(frozen=True)
 class ProfiledLoss(OrderedLoss):
-    """The privacy loss of a pair that is known by its profile.
-
-    Attributes:
-        pair: the profile, in both orders.
-    """
+    """The privacy loss of a pair that is known by its profile, in both orders."""
 
     pair: ProfiledPair
 
     @property
     def largest(self) -> float:
         """No loss is larger, nats."""
-        return self.pair.largest_reversed if self.swapped else self.pair.largest
+        return self.pair.largest_reversed if self.swapped else math.inf
 
     @property
     def deviation(self) -> float:
@@ -174,8 +169,7 @@ class ProfiledLoss(OrderedLoss):
 
     def _last(self, tail: float) -> float:
         """A loss beyond which both profiles are at most the tail, or the range of doubles ends."""
-        ends = (self.pair.largest, self.pair.largest_reversed)
-        reach = min(max(ends), LIMITS.largest_log)
+        reach = LIMITS.largest_log
         last = min(self.deviation, reach)
         while last < reach:
             # several at once: each look at an array costs about as much
@@ -183,10 +177,9 @@ class ProfiledLoss(OrderedLoss):
             most = np.maximum(self.pair.forward(places)[1], self.pair.backward(places)[1])
             enough = most <= tail + (1.0 + 1e-6) * self.pair.limit
             if enough.any():
-                last = float(places[int(np.argmax(enough))])
-                break
+                return float(places[int(np.argmax(enough))])
             last = 1.25 * float(places[-1])
-        return min(last, reach) if math.isfinite(last) else LIMITS.largest_log
+        return reach
 
 
 def _thinned(places: Array) -> Array:

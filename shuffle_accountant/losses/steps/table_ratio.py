@@ -32,11 +32,7 @@ from shuffle_accountant.sums.doubling import SumLaw
 
 @dataclass(frozen=True)
 class TableRatio(RatioSource):
-    """Distribution of a step's likelihood ratio, bounded by one table above and one below.
-
-    Attributes:
-        bounds: tables of ``log(P/Q)`` under P.
-    """
+    """Distribution of a step's likelihood ratio, from tables of ``log(P/Q)`` above and below."""
 
     bounds: LossBounds
 
@@ -106,9 +102,7 @@ def _law(table: PldTable, side: Bound) -> SumLaw:
 def _capped(p: Array, infinite: float) -> Array:
     """The masses, capped so that with the mass at infinity they sum to 1 at most.
 
-    What is too much is taken from the lowest losses.
-
-    What is left of the atom where the rest ends is as exact as the others: sums are rounded once.
+    What is too much is taken from the lowest losses, and is exact: sums are rounded once.
     """
 
     def left(first: int) -> float:

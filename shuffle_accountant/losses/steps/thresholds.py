@@ -1,4 +1,4 @@
-"""Profiles of sampled reports of which rare values are suppressed.
+"""Sampled reports of which rare values are suppressed: profiles, and moments for many rounds.
 
 m others hold the value; each of m + 1 users reports with probability p, and counts below K are
 dropped. P is the law of the count with the target, Q without, and a count c >= K has the ratio
@@ -9,23 +9,33 @@ bounds all larger ones.
 
 Tables are made by a recursion of positive terms, so that each tail has a relative error that grows
 with the number of additions only; what is below the range of doubles is charged as `LOST`.
+
+*Many rounds*, by moments of one round. In every round m may be another number. Let ``K(t)`` be the
+largest over m of ``log E_P[e^(t L); L <= l]``, and tau the largest probability of losses above l.
+Losses above l in any round cost their probability; for the rest, ``(1 - e^-x)_+ <= C e^(t x)`` with
+``C = t^t / (1 + t)^(1 + t)``, so that T rounds have
+
+    delta <= T tau + C e^(T K(t) - t epsilon)        for every t > 0 and l.
+
+Numbers of others above those that are scanned are a post-processing of the last law without a
+threshold, which lowers such moments (joint convexity) and keeps the cost of what was left out. The
+composition of the worst profile of one round, `ThresholdPair`, is below this for few rounds only:
+there m may differ from alpha to alpha.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
-from shuffle_accountant.numerics.hockey_stick import Difference, difference_of
-from shuffle_accountant.numerics.rounding import LIMITS, Array, roundings
-
-_Order = Callable[[Array, NDArray[np.int64], int, float, Array], tuple[Array, Array]]
+from shuffle_accountant.numerics.hockey_stick import difference_of
+from shuffle_accountant.numerics.rounding import LIMITS, Array, lowered, raised, roundings
 
 # Numbers of others that are scanned: up to this multiple of K/p, and no more than the larger of
 # this number and a multiple of K.
@@ -38,12 +48,20 @@ _RARE = 10.0
 # Of approximations for many rounds: cells of losses of one sign, and the largest loss in rough
 # epsilons.
 _ROUGH, _ROUGH_TOP = 2048, 4.0
+# Values of t and of the limit l, nats, that are tried.
+_ORDERS = np.geomspace(0.3, 300.0, 80)
+_LIMITS = np.geomspace(0.02, 30.0, 60)
+# Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
+_MOST = 4_000_000
+# Errors in roundings: of tails, relative, with those of a moment's sum, which are _SUM; and of a
+# bound made of moments.
+_MASS, _SUM, _ERROR = 2.0**20, 2.0**14, 2.0**26
 LOST = 1e-150
 """Bound on the mass that the table of tails leaves out or loses to underflow."""
 
 
 @dataclass(frozen=True)
-class ThresholdPair:
+class ThresholdPair(ProfiledPair):
     """Profile of a count that is released if it is at least a threshold.
 
     Attributes:
@@ -69,11 +87,6 @@ class ThresholdPair:
         return math.pow(self.probability, others + 1)
 
     @property
-    def largest(self) -> float:
-        """Infinity: all users who hold the value report."""
-        return math.inf
-
-    @property
     def largest_reversed(self) -> float:
         """``-log(1 - p)``, that of no report."""
         return rounded(-math.log1p(-self.probability), 6.0) * (1.0 + roundings(8))
@@ -93,33 +106,28 @@ class ThresholdPair:
 
     def forward(self, losses: Array) -> tuple[Array, Array]:
         """With the target's report against without."""
-        return self._worst(losses, _gains)
+        return self._worst(losses, swapped=False)
 
     def backward(self, losses: Array) -> tuple[Array, Array]:
         """Without the target's report against with it."""
         beyond = losses >= self.largest_reversed
-        low, high = self._worst(np.where(beyond, 0.0, losses), _losses)
+        low, high = self._worst(np.where(beyond, 0.0, losses), swapped=True)
         return np.where(beyond, 0.0, low), np.where(beyond, 0.0, high)
 
     def each(self, loss: float) -> Array:
         """Upper bounds of the larger order at one loss, for each number that is scanned."""
-        table = _tails(self.probability, self.threshold)
-        orders = [_gains, *([_losses] if loss < self.largest_reversed else [])]
-        asked = np.array([loss])
+        orders = (False, True) if loss < self.largest_reversed else (False,)
         found = [
-            order(table, self.scanned, self.threshold, self.probability, asked)[1][:, 0]
-            for order in orders
+            self._bounds(self.scanned, self.threshold, np.array([loss]), swapped)[1][:, 0]
+            for swapped in orders
         ]
         return np.asarray(np.max(found, axis=0))
 
     def rough(self, delta: float, rounds: int, *, replaced: bool, scale: float) -> Array:
         """Approximations of epsilon at delta of many rounds, for each number that is scanned.
 
-        Args:
-            delta: in (0, 1).
-            rounds: their number, >= 1.
-            replaced: whether another count loses what this one gains.
-            scale: rough epsilon, nats, > 0.
+        If a report is replaced, another count loses what this one gains. The scale is a rough
+        epsilon, nats, > 0.
         """
         rows = LIMITS.at_once // (2 * _ROUGH)
         parts = np.array_split(self.scanned, math.ceil(self.scanned.size / rows))
@@ -129,7 +137,7 @@ class ThresholdPair:
     def _rough(
         self, others: NDArray[np.int64], delta: float, rounds: int, replaced: bool, scale: float
     ) -> Array:
-        table, width = _tails(self.probability, self.threshold), _ROUGH_TOP * scale / _ROUGH
+        table, width = self.table, _ROUGH_TOP * scale / _ROUGH
         counts = np.arange(table.shape[1] - 1)
         m = others[:, None].astype(np.float64)
         with np.errstate(divide="ignore"):
@@ -170,18 +178,44 @@ class ThresholdPair:
             best = np.maximum(best, asked[np.argmax(excess <= delta, axis=1)])
         return best
 
-    def _worst(self, losses: Array, order: _Order) -> tuple[Array, Array]:
-        table = _tails(self.probability, self.threshold)
+    def _worst(self, losses: Array, *, swapped: bool) -> tuple[Array, Array]:
         low, high = np.zeros(losses.size), np.zeros(losses.size)
         size = max(1 << 22, self.scanned.size) // self.scanned.size
         for start in range(0, losses.size, size):
             some = slice(start, start + size)
-            found = order(table, self.scanned, self.threshold, self.probability, losses[some])
+            found = self._bounds(self.scanned, self.threshold, losses[some], swapped)
             low[some], high[some] = found[0].max(axis=0), found[1].max(axis=0)
             if self.others is None:  # all larger numbers, by the last one without a threshold
-                rest = order(table, self.scanned[-1:], 0, self.probability, losses[some])
+                rest = self._bounds(self.scanned[-1:], 0, losses[some], swapped)
                 high[some] = np.maximum(high[some], rest[1][0])
         return low, high
+
+    def _bounds(
+        self, others: NDArray[np.int64], threshold: int, losses: Array, swapped: bool
+    ) -> tuple[Array, Array]:
+        """Bounds of ``H_alpha(P‖Q)``, or of ``H_alpha(Q‖P)``, shape (others, losses).
+
+        (P, Q): the counts whose ratio is above alpha. (Q, P): what is suppressed, and the smallest
+        counts; ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
+        """
+        table, row, off = self.table, others[:, None], _off(others)
+        users, last = row.astype(np.float64) + 1.0, table.shape[1] - 1.0
+        asked = np.minimum(losses, 700.0)
+        count = _errors(table)
+        log_ratio = np.log1p(-self.probability) + (losses if swapped else -losses)
+        place = _crossed(users, log_ratio) - off
+        if swapped:
+            place = np.clip(np.ceil(place), threshold, last)
+        else:
+            place = np.clip(np.floor(place) + 1.0, threshold, np.minimum(users, last))
+        p, q = (table[one, place.astype(np.int64)] for one in (row + 1, row))
+        if swapped:
+            gain, cost = np.exp(asked) * p, q + np.expm1(asked)
+        else:
+            gain, cost = p, np.exp(asked) * q
+        found = difference_of(rounded(gain, count), rounded(cost, -count), roundings(count) + off)
+        low, high = found.value - found.error, found.value + found.error
+        return np.clip(low - LOST, 0.0, 1.0), np.clip(high + LOST, 0.0, 1.0)
 
 
 def _last(probability: float, threshold: int) -> int:
@@ -210,39 +244,7 @@ def _tails(probability: float, threshold: int) -> Array:
 
 def _errors(table: Array) -> float:
     """Roundings of a tail and of a product with alpha: three a row and one for each count."""
-    rows, counts = table.shape
-    return float(3 * rows + counts + 16)
-
-
-def _gains(
-    table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
-) -> tuple[Array, Array]:
-    """Bounds of ``H_alpha(P‖Q)``, shape (others, losses): the counts whose ratio is above alpha."""
-    m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = _crossed(m + 1.0, np.log1p(-probability) - losses)
-    first = np.floor(crossed - off) + 1.0
-    place = np.clip(first, threshold, np.minimum(m + 1.0, table.shape[1] - 1.0)).astype(np.int64)
-    count = _errors(table)
-    gain = rounded(table[row + 1, place], count)
-    cost = rounded(np.exp(np.minimum(losses, 700.0)) * table[row, place], -count)
-    return _bounds(difference_of(gain, cost, roundings(count) + off))
-
-
-def _losses(
-    table: Array, others: NDArray[np.int64], threshold: int, probability: float, losses: Array
-) -> tuple[Array, Array]:
-    """Bounds of ``H_alpha(Q‖P)``: what is suppressed, and the smallest counts.
-
-    ``Q(c <= s) - alpha P(c <= s) = alpha P(c > s) - Q(c > s) - (alpha - 1)``.
-    """
-    m, off, row = others[:, None].astype(np.float64), _off(others), others[:, None]
-    crossed = _crossed(m + 1.0, np.log1p(-probability) + losses)
-    last = np.ceil(crossed - off) - 1.0
-    place = np.clip(last + 1.0, threshold, table.shape[1] - 1.0).astype(np.int64)
-    asked, count = np.minimum(losses, 700.0), _errors(table)
-    gain = rounded(np.exp(asked) * table[row + 1, place], count)
-    cost = rounded(table[row, place] + np.expm1(asked), -count)
-    return _bounds(difference_of(gain, cost, roundings(count) + off))
+    return float(3 * table.shape[0] + table.shape[1] + 16)
 
 
 def _crossed(users: Array, log_ratio: Array) -> Array:
@@ -262,7 +264,118 @@ def _off(others: NDArray[np.int64]) -> Array:
     return np.asarray((others[:, None] + 1.0) * roundings(128.0) + 1e-12)
 
 
-def _bounds(found: Difference) -> tuple[Array, Array]:
-    """Bounds of a divergence, at least 0."""
-    low, high = found.value - found.error, found.value + found.error
-    return np.clip(low - LOST, 0.0, 1.0), np.clip(high + LOST, 0.0, 1.0)
+@dataclass(frozen=True, eq=False)
+class ThresholdMoments:
+    """Log moments of one round, for each number of others; shape (orders, limits, others).
+
+    Attributes:
+        gained: of the order (P, Q), with the target's report against without.
+        lost: of the order (Q, P), which has no losses above the limits; shape (orders, others).
+        beyond: probability of losses above the limits in the order (P, Q); shape (limits, others).
+    """
+
+    gained: Array
+    lost: Array
+    beyond: Array
+
+    def epsilon(self, delta: float, rounds: int, *, replaced: bool) -> Array:
+        """Bounds of epsilon at delta, for each number of others in every round; inf if none."""
+        found = []
+        for log_moment, beyond in self._sides(replaced):
+            left = rounded(delta, _ERROR) * (1.0 - roundings(_ERROR)) - rounds * beyond
+            with np.errstate(divide="ignore", invalid="ignore"):
+                cost = (rounds * log_moment + _constant() - np.log(left)) / _ORDERS[:, None, None]
+            cost = np.where(left > 0.0, cost, np.inf)
+            found.append(np.min(cost, axis=(0, 1)))
+        worst = rounded(np.maximum(np.max(found, axis=0), 0.0), _ERROR)
+        return np.asarray(raised(worst, roundings(_ERROR)))
+
+    def delta(self, epsilon: float, rounds: int, *, replaced: bool) -> Array:
+        """Bounds of delta at epsilon, for each number of others in every round."""
+        found = []
+        for log_moment, beyond in self._sides(replaced):
+            power = rounds * log_moment + _constant() - _ORDERS[:, None, None] * epsilon
+            cost = np.exp(np.minimum(power, 1.0)) + rounds * beyond
+            found.append(np.min(cost, axis=(0, 1)))
+        worst = rounded(np.max(found, axis=0), _ERROR)
+        return np.asarray(np.minimum(raised(worst, roundings(_ERROR)), 1.0))
+
+    def _sides(self, replaced: bool) -> list[tuple[Array, Array]]:
+        """Log moments and probabilities beyond the limits that have to be bounded."""
+        if replaced:  # one count gains a report, another one loses it
+            return [(self.gained + self.lost[:, None, :], self.beyond)]
+        nothing = np.zeros((1, self.lost.shape[1]))
+        return [(self.gained, self.beyond), (self.lost[:, None, :], nothing)]
+
+    def worst(self) -> ThresholdMoments:
+        """The moments of others whose number may differ from round to round."""
+        parts = self.gained, self.lost, self.beyond
+        return ThresholdMoments(*(np.max(one, axis=-1, keepdims=True) for one in parts))
+
+
+@lru_cache(maxsize=2)  # up to 120 MB each
+def threshold_moments(probability: float, threshold: int) -> ThresholdMoments | None:
+    """Moments of one round of a `ThresholdPair` for all numbers of others that are scanned.
+
+    The last ones are for all larger numbers. None for thresholds of several hundred.
+    """
+    pair = ThresholdPair(probability, threshold)
+    if pair.table.size > _MOST:
+        return None
+    parts = [_moments(pair, threshold, pair.scanned), _moments(pair, 0, pair.scanned[-1:])]
+    return ThresholdMoments(*(np.concatenate(one, axis=-1) for one in zip(*parts, strict=True)))
+
+
+def _moments(
+    pair: ThresholdPair, threshold: int, others: NDArray[np.int64]
+) -> tuple[Array, Array, Array]:
+    """The three fields of `ThresholdMoments` with a threshold, 0 for none."""
+    table = pair.table
+    counts = np.arange(table.shape[1] - 1)
+    # neighbouring tails may be off in opposite ways
+    ways = 1.0 - 2.0 * (np.arange(table.shape[1]) % 2)
+    tail_p, tail_q = (rounded(table[row], (_MASS - _SUM) * ways) for row in (others + 1, others))
+    off = roundings(_MASS)
+    p, q = (
+        np.maximum(raised(tail[:, :-1], off) - lowered(tail[:, 1:], off), 0.0)
+        for tail in (tail_p, tail_q)
+    )
+    m = others[:, None].astype(np.float64)
+    with np.errstate(divide="ignore"):
+        loss = np.log((m + 1.0) * (1.0 - pair.probability) / np.maximum(m + 1.0 - counts, 0.0))
+    kept = (counts >= threshold) & (counts <= m)
+    p, q, loss = np.where(kept, p, 0.0), np.where(kept, q, 0.0), np.where(kept, loss, 0.0)
+    hidden_p, hidden_q = (1.0 - table[row, threshold] for row in (others + 1, others))
+    if threshold:
+        hidden_p, hidden_q = hidden_p + off, hidden_q + off
+    # the first count beyond each limit, of losses that grow with the count
+    ratio = np.exp(-_LIMITS) * (1.0 - pair.probability)
+    above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0
+    above = np.clip(above, threshold, np.minimum(m + 1.0, counts.size))
+    first: NDArray[np.int64] = above.astype(np.int64)
+    beyond = raised(np.take_along_axis(tail_p, first, axis=1).T, off) + LOST
+    # suppressed counts have a ratio of at most 1 in this order, and of 1/(1 - p) in the other
+    least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * off, 1e-300)
+    down = np.minimum(np.log(np.maximum(hidden_p, 1e-300) / least[1]), 0.0)
+    up = np.minimum(np.log(np.maximum(hidden_q, 1e-300) / least[0]), -np.log1p(-pair.probability))
+    gained = np.empty((_ORDERS.size, _LIMITS.size, others.size))
+    reverse = np.empty((_ORDERS.size, others.size))
+    for place, order in enumerate(_ORDERS):
+        power = order * loss
+        term = p * np.exp(np.minimum(power, LIMITS.largest_log))
+        grown = np.cumsum(np.where((power > LIMITS.largest_log) & (p > 0.0), np.inf, term), axis=1)
+        grown = np.concatenate([np.zeros((others.size, 1)), grown], axis=1)
+        hidden = hidden_p * np.exp(order * down)
+        with np.errstate(divide="ignore"):
+            whole = np.take_along_axis(grown, first, axis=1) + hidden[:, None]
+            gained[place] = np.log(rounded(whole, _SUM)).T
+        with np.errstate(over="ignore"):  # to infinity, which bounds nothing
+            fallen = np.sum(q * np.exp(-power), axis=1)
+            reverse[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _SUM))
+    return gained, reverse, beyond
+
+
+def _constant() -> Array:
+    """Logarithm of ``t^t / (1 + t)^(1 + t)``, shape (orders, 1, 1)."""
+    t = _ORDERS[:, None, None]
+    return np.asarray(t * np.log(t) - (1.0 + t) * np.log1p(t))

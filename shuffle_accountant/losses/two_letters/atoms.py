@@ -81,21 +81,25 @@ class HalfAtoms:
 
 
 class CellSums:
-    """Total masses of atoms between the edges of a grid of losses.
+    """Total masses of atoms between the edges of a grid of losses, or all atoms without edges.
 
     Merging the atoms of a cell keeps both masses: a cell is as good as an atom for connecting the
     dots, and merging is a post-processing for the lower side.
     """
 
-    def __init__(self, edges: Array) -> None:
-        size = edges.size + 2  # below, between and above the edges, and at +inf
-        self._edges = edges
+    def __init__(self, edges: Array | None) -> None:
+        self._edges = np.zeros(0) if edges is None else edges
+        self._listed: list[HalfAtoms] | None = [] if edges is None else None
+        size = self._edges.size + 2  # below, between and above the edges, and at +inf
         self._other, self._difference = np.zeros(size), np.zeros(size)
         self._slack = self._shift = 0.0
         self._added = 0
 
     def add(self, atoms: HalfAtoms) -> None:
         """Add atoms to their cells; losses of +inf share one with nothing else."""
+        if self._listed is not None:
+            self._listed.append(atoms)
+            return
         if atoms.mass.size == 0:
             return
         # next to an edge rounding decides; no loss is further from its cell than by that
@@ -103,17 +107,17 @@ class CellSums:
         cell[np.isinf(atoms.loss)] = self._edges.size + 1
         low, high = int(cell.min()), int(cell.max()) + 1
         span, place = slice(low, high), cell - low
-        for total, weight in (
-            (self._other, atoms.other),
-            (self._difference, atoms.difference),
-        ):
-            total[span] += np.bincount(place, weights=weight, minlength=high - low)
+        self._other[span] += np.bincount(place, atoms.other, high - low)
+        self._difference[span] += np.bincount(place, atoms.difference, high - low)
         self._slack = max(self._slack, float(atoms.slack.max()))
         self._shift = max(self._shift, float(atoms.loss_error.max()))
         self._added += int(np.bincount(place).max()) + 1
 
     def atoms(self) -> HalfAtoms:
-        """One atom per cell that holds mass."""
+        """One atom per cell that holds mass, or the atoms that were added."""
+        if self._listed is not None:
+            every = [[getattr(one, f.name) for one in self._listed] for f in fields(HalfAtoms)]
+            return HalfAtoms(*(np.concatenate([np.zeros(0), *column]) for column in every))
         held = np.flatnonzero(self._difference > 0)
         other, difference = self._other[held], rounded(self._difference[held], self._added)
         mass = other + difference
@@ -131,18 +135,6 @@ class CellSums:
             slack=np.full(held.size, product(self._slack, rounding)),
             loss_error=self._shift + 4.0 * rounding * np.where(other > 0, loss, 0.0),
         )
-
-
-def gather(pieces: Iterator[HalfAtoms], sums: CellSums | None) -> HalfAtoms:
-    """All pieces as one: concatenated, or added up cell by cell if there are ``sums``."""
-    if sums is not None:
-        for piece in pieces:
-            sums.add(piece)
-        return sums.atoms()
-    parts = list(pieces)
-    return HalfAtoms(
-        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(HalfAtoms)}
-    )
 
 
 def pieces(
@@ -248,7 +240,7 @@ def _unit_atoms(
         np.repeat(x, lengths) for x in (blocks, 1.0 + gaps, np.exp(log_rests), log_rests)
     )
     b = total - a
-    chance, off = _binomials(blocks, start, end, lengths, a)
+    chance, off = _binomials(blocks, start, lengths)
     f = chance / total
     # of P and of Q, in units of f
     less, more = b * ahead + a * behind, np.repeat(2.0 * gaps, lengths) * (a - b)
@@ -270,31 +262,14 @@ def _ranges(start: Array, lengths: NDArray[np.intp]) -> Array:
     return np.asarray(np.repeat(start - before, lengths) + np.arange(int(lengths.sum())))
 
 
-def _binomials(
-    count: Array, start: Array, end: Array, lengths: NDArray[np.intp], a: Array
-) -> tuple[Array, Array]:
-    """Probabilities ``Bin(count, 1/2)(a)`` for the counts of blocks; equal counts share them.
+def _binomials(count: Array, start: Array, lengths: NDArray[np.intp]) -> tuple[Array, Array]:
+    """Probabilities ``Bin(count, 1/2)(a)`` of blocks, and bounds on the errors of their logarithms.
 
-    Within a run of `RUN` values of a, each is the one before times ``(count - a + 1) / a``.
-
-    Args:
-        count: of each block.
-        start: first a of each block, more than half the count.
-        end: last a of each block.
-        lengths: how many each block has.
-        a: all of them.
-
-    Returns:
-        The probabilities, of the shape of ``a``, and bounds on the errors of their logarithms.
+    Each block has some a in a row from its ``start`` on, which is more than half its count.
     """
-    counts, which = np.unique(count, return_inverse=True)
-    low, high = np.full(counts.size, np.inf), np.full(counts.size, -np.inf)
-    np.minimum.at(low, which, start)
-    np.maximum.at(high, which, end)
-    runs = np.maximum(np.ceil((high - low + 1.0) / RUN), 0.0).astype(np.intp)
-    before = np.cumsum(runs) - runs
-    m = np.repeat(counts, runs)
-    first = np.repeat(low - RUN * before, runs) + RUN * np.arange(float(m.size))
-    law, error = pmf_runs(first, m, 0.5, 0.5)
-    place = (np.repeat((RUN * before - low)[which], lengths) + a).astype(np.intp)
-    return law.ravel()[place], error[place // RUN]
+    runs = -(-lengths // RUN)
+    left = np.repeat(lengths, runs) - RUN * _ranges(np.zeros(runs.size), runs)
+    first = _ranges(start / RUN, runs) * RUN
+    law, error = pmf_runs(first, np.repeat(count, runs), 0.5, 0.5)
+    kept = np.arange(RUN) < left[:, None]
+    return law[kept], np.repeat(error, kept.sum(axis=1))

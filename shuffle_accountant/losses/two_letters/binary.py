@@ -14,24 +14,23 @@ hence hockey-stick divergences and masses of cells, from f and its tail at the e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
+from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.losses.two_letters.atoms import (
     BinaryBlocks,
     CellSums,
-    gather,
     loss_at,
     pieces,
     ties,
     ties_error,
 )
+from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
 from shuffle_accountant.numerics.binomial import (
     log_pmf,
     log_pmf_error,
@@ -59,40 +58,14 @@ _AT_ONCE = 1 << 17
 _TABLED, _LISTED = 1 << 15, 1 << 20
 
 
-class BlockSource(Protocol):
-    """Distribution of the number of messages that hide the target, in blocks, for one protocol."""
-
-    def __hash__(self) -> int:
-        """By value, so that grids can be cached."""
-
-    @property
-    def largest(self) -> float:
-        """Upper bound of the losses, nats."""
-
-    @property
-    def deviation(self) -> float:
-        """Rough standard deviation of the loss, nats."""
-
-    def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
-        """Blocks whose pair bounds the true one in the given direction."""
-
-    @property
-    def table(self) -> Hashable:
-        """Key of the table that losses with an equal key share; None if with all, or none."""
-
-    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """The atoms from a table that rounds of any size share; None if blocks are as good."""
-
-
 @dataclass(frozen=True)
 class BinaryLoss(SymmetricLoss):
     """Privacy loss of one binary target among its clones, or other decoys.
 
-    Attributes:
-        source: distribution of the number of messages with one of the target's two letters.
+    The source says how many messages carry one of the target's two letters.
     """
 
-    source: BlockSource
+    source: NumberOfClones | NumberOfMixedResponses
 
     @property
     def largest(self) -> float:
@@ -103,11 +76,6 @@ class BinaryLoss(SymmetricLoss):
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.source.deviation
-
-    @property
-    def table(self) -> Hashable:
-        """Key of its source's table, or None."""
-        return self.source.table
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
@@ -121,7 +89,10 @@ class BinaryLoss(SymmetricLoss):
         if epsilon >= self.largest and self.largest < math.inf:
             return 0.0
         blocks = self.source.blocks(side, effort)
-        low, high = _conditional(epsilon, blocks) if epsilon < math.inf else _disclosed(blocks)
+        if epsilon < math.inf:
+            low, high = _conditional(epsilon, blocks)
+        else:  # all messages are alike
+            low = high = np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)
         upper = side is Bound.PESSIMISTIC
         total = rounded(float(np.sum(blocks.weight * (high if upper else low))), 4)
         total = outwards(total, pairwise_sum(own=4), upper=upper)
@@ -130,7 +101,7 @@ class BinaryLoss(SymmetricLoss):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """PldAtoms of the pair: of few, one by one or cell by cell; of many, from a table."""
-        if effort.many and (found := self.source.tabled(side, edges, effort)) is not None:
+        if effort.many and (found := self._tabled(side, edges, effort)) is not None:
             return found
         blocks = self.source.blocks(side, replace(effort, tail=0.25 * effort.tail))
         m = blocks.count
@@ -152,14 +123,13 @@ class BinaryLoss(SymmetricLoss):
         listed = (lengths <= 6.0 * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
         most = min(effort.most_atoms, _AT_ONCE)
-        if _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE:
-            found = self.source.tabled(side, edges, effort)
-            if found is not None:
-                return found
-        half = gather(
-            pieces(blocks, first, last, listed, grid, most),
-            CellSums(grid) if size > most else None,
-        )
+        few = _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE
+        if few and (found := self._tabled(side, edges, effort)) is not None:
+            return found
+        sums = CellSums(grid if size > most else None)
+        for piece in pieces(blocks, first, last, listed, grid, most):
+            sums.add(piece)
+        half = sums.atoms()
         tied = blocks.silent + ties(blocks.weight, m)
 
         sign = 1.0 if side is Bound.PESSIMISTIC else -1.0
@@ -182,11 +152,10 @@ class BinaryLoss(SymmetricLoss):
             loss_error=float(half.loss_error.max(initial=0.0)),
         )
 
-
-def _disclosed(blocks: BinaryBlocks) -> tuple[Array, Array]:
-    """Bracket of the probability of an infinite loss given each block: all messages are alike."""
-    certain = np.where(blocks.log_rest == -np.inf, np.exp2(1.0 - blocks.count), 0.0)
-    return certain, certain
+    def _tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
+        """The atoms from a table that rounds of any size share; None if blocks are as good."""
+        source = self.source  # the gap of other sources depends on what else was counted
+        return source.tabled(side, edges, effort) if isinstance(source, NumberOfClones) else None
 
 
 def _conditional(epsilon: float, blocks: BinaryBlocks) -> tuple[Array, Array]:
@@ -229,21 +198,11 @@ def _of_pairs(function: Callable[[Array, Array], Array], a: Array, m: Array) -> 
     largest = float(m.max(initial=0.0))
     if m.size < 1024 or largest >= 2.0**26:  # few, or too large for keys in a double
         return function(a, m)
-    if largest < 512.0:
-        size = 1 << math.ceil(math.log2(largest + 1.0))
-        return _all_pairs(function, size)[(m * size + a).astype(np.intp)]
     if bool(np.all(np.diff(m) > 0)):
         return function(a, m)
     keys, place = np.unique(m * 2.0**27 + a, return_inverse=True)
     count = np.floor(keys / 2.0**27)
     return function(keys - count * 2.0**27, count)[place]
-
-
-@lru_cache(maxsize=8)
-def _all_pairs(function: Callable[[Array, Array], Array], size: int) -> Array:
-    """Values for all ``a <= m < size`` at ``m size + a``; elsewhere those of ``a = m``."""
-    m, a = np.divmod(np.arange(size * size, dtype=np.float64), size)
-    return function(np.minimum(a, m), m)
 
 
 def _bracket(epsilon: float, a: Array, blocks: BinaryBlocks) -> Difference:

@@ -25,7 +25,7 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.counts import bulk
+from shuffle_accountant.losses.counts import block_masses, bulk
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.kept import kept
@@ -54,11 +54,8 @@ _ROWS = 128
 class _Rows:
     """Consecutive rows of the table; arrays of shape (rows, cells + 1) or (rows,).
 
-    Attributes:
-        up: mass that goes to the upper end of each cell of y >= 0.
-        down: mass that goes to its lower end.
-        tied: mass at y = 0 exactly.
-        error: bound on the relative error of all of these.
+    Masses that go to the upper and to the lower end of each cell of y >= 0, those at y = 0 exactly,
+    and a bound on the relative error of all of these.
     """
 
     up: Array
@@ -98,9 +95,7 @@ class CloneTable:
     def law(self, first: int, weight: Array) -> tuple[Array, Array, float, float]:
         """The mixture of rows: masses up and down of each cell, tied mass, relative error.
 
-        Args:
-            first: number of the first row.
-            weight: of each row from there on.
+        Rows have weights from number ``first`` on.
         """
         # the first rows are the widest: their counts are the smallest
         width = _rows(self, first // _ROWS).up.shape[1]
@@ -149,31 +144,14 @@ def _weights(trials: int, rate: float, idle: float, resolution: float, tail: flo
     low, high = bulk(trials, rate, idle, tail)
     start = int(np.searchsorted(edges, low, side="right")) - 1
     stop = int(np.searchsorted(edges, high, side="right"))
-    first, last = int(edges[start]), min(int(edges[stop]) - 1, trials)
-    mode = min(max(int(trials * rate), first), last)
-    anchor = np.array([float(mode)])
-    log_mode = log_pmf(anchor, float(trials), rate, idle)
-    error = float(exponential(log_pmf_error(anchor, float(trials), rate, log_mode))[0])
-    odds = rate / idle
-    above = np.arange(mode, last, dtype=np.float64)
-    below = np.arange(mode, first, -1.0)
-    mass = np.concatenate(
-        [
-            np.cumprod(rounded(below / ((trials - below + 1.0) * odds), 10))[::-1],
-            [1.0],
-            np.cumprod(rounded((trials - above) * odds / (above + 1.0), 10)),
-        ]
+    weight, error = block_masses(
+        np.minimum(edges[start : stop + 1], trials + 1.0), trials, rate, idle
     )
-    mass *= rounded(math.exp(float(log_mode[0])), ELEMENTARY)
-    # a step rounds three times, and the odds are good to a few roundings; what is above is added
-    own = 10.0 * mass.size + 2 * ELEMENTARY
-    relative = product(error, sequential_sum(mass.size, own=own))
-    weight = np.add.reduceat(mass, (edges[start:stop] - first).astype(np.intp))
-    weight = rounded(weight, mass.size)
+    first, last = int(edges[start]), int(edges[stop]) - 1
     return _Weights(
         first=start,
         weight=weight,
-        error=relative,
+        error=float(np.max(error / weight)),
         below=tail if first > 0 else 0.0,
         above=tail if last < trials else 0.0,
     )
@@ -214,13 +192,9 @@ def _rows(table: CloneTable, piece: int) -> _Rows:
 
 
 def clone_table(step: float, gap: float, resolution: float, tail: float) -> CloneTable | None:
-    """The table whose cells are no wider than a step of losses; None if they would be too narrow.
+    """The table whose cells are no wider than a step of losses, nats, at the largest ``|z|``.
 
-    Args:
-        step: distance of losses, nats.
-        gap: the largest ``|z|``.
-        resolution: relative width of blocks of counts.
-        tail: mass that may be cut off.
+    None if they would be too narrow.
     """
     wide = math.tanh(0.5 * step) / gap
     # narrower cells would not have enough digits left for shares of them, nor smaller tails
@@ -234,32 +208,21 @@ def clone_table(step: float, gap: float, resolution: float, tail: float) -> Clon
 def tabled_atoms(
     table: CloneTable,
     side: Bound,
-    *,
     trials: int,
     rate: float,
     idle: float,
+    *,
     gap: float,
     log_rest: float,
 ) -> PldAtoms | None:
     """The pair of a target among ``trials`` decoys as atoms at the table's cells.
 
-    Args:
-        table: rows and cells to use.
-        side: side of the truth.
-        trials: number of decoys.
-        rate: probability that a decoy is not blank.
-        idle: ``1 - rate``.
-        gap: the largest ``|z|``.
-        log_rest: logarithm of ``1 - gap``.
-
-    Returns:
-        The atoms, or None where a table loses digits or does not pay.
+    None where a table loses digits or does not pay. All else is as in `NumberOfClones`.
     """
     rest = math.exp(log_rest)
     # a smaller rest leaves no digits in 1 - gap y
-    if min(rate, idle) <= 1e-6 or trials < 1 or rest < 1e-9:
-        return None
-    if trials * rate > MOST_COUNTS:
+    digits = min(rate, idle) > 1e-6 and trials >= 1 and rest >= 1e-9
+    if not digits or trials * rate > MOST_COUNTS:
         return None
     found = _weights(trials, rate, idle, table.resolution, table.tail)
     if table.width(block_edges(table.resolution)[found.first] + 1.0) > MOST_CELLS:
@@ -272,10 +235,8 @@ def tabled_atoms(
     if not upper:
         # a block that is one count is its own largest; of a wider one the next row stands for it
         edges = block_edges(table.resolution)[first : first + weight.size + 1]
-        single = np.diff(edges) == 1.0
-        weight = np.append(np.where(single, weight, 0.0), 0.0) + np.append(
-            0.0, np.where(single, 0.0, weight)
-        )
+        wide = np.where(np.diff(edges) == 1.0, 0.0, weight)
+        weight = np.append(weight - wide, 0.0) + np.append(0.0, wide)
     up, down, tied, relative = table.law(first, weight)
     y, mass, zero = _points(table, up, down, tied, upper=upper)
     behind = rest + gap * (1.0 - y)

@@ -19,16 +19,20 @@ over much smaller ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.base import CellEdges, Effort
+from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import CountBlocks, bulk, tail_differences
-from shuffle_accountant.losses.decoy_counts import Decoys, average, count_law, joined
+from shuffle_accountant.losses.decoy_counts import (
+    Decoys,
+    average,
+    count_law,
+    joined,
+    one_gap,
+)
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
@@ -68,13 +72,8 @@ class NumberOfMixedResponses:
     def deviation(self) -> float:
         """Rough standard deviation, nats, at the expected counts."""
         decoys = average(self.others)
-        count = 1.0 + decoys * self.pair_rate
+        count = 1.0 + 2.0 * decoys / self.categories
         return min(self.eps0, 2.0 * math.sqrt(count) / (count + self._m * (decoys + 1.0)))
-
-    @property
-    def pair_rate(self) -> float:
-        """Probability that a random answer is one of the target's two values."""
-        return 2.0 / self.categories
 
     @property
     def _m(self) -> float:
@@ -87,15 +86,6 @@ class NumberOfMixedResponses:
             return math.log(self._m) if self.gamma > 0.0 else -math.inf
         return math.log(2.0) - self.eps0
 
-    @property
-    def table(self) -> Hashable:
-        """None: there is no table."""
-        return None
-
-    def tabled(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms | None:
-        """None: the gap depends on what else was counted."""
-        return None
-
     def blocks(self, side: Bound, effort: Effort) -> BinaryBlocks:
         """Blocks of (J, C); the target's own message may add one to C."""
         return _blocks(self, side, effort.tail, effort.resolution)
@@ -103,29 +93,14 @@ class NumberOfMixedResponses:
     def width(self, tail: float, resolution: float) -> float:
         """Relative width of blocks of J that costs about the resolution.
 
-        A block of relative width w in ``C + M (J + 1)`` changes the exponent z^2/2 of a tail by
-        z^4 w^2 / 24 at most.
+        One of w in ``C + M (J + 1)`` moves a tail's exponent z^2/2 by at most z^4 w^2 / 24.
         """
         messages = average(self.others) + 1.0
-        share = self._m * messages / (self._m * messages + 1.0 + messages * self.pair_rate)
+        size = self._m * messages
+        share = size / (size + 1.0 + 2.0 * messages / self.categories)
         exponent = min(-math.log(tail), 700.0)
         width = math.sqrt(12.0 * resolution / exponent) / max(share, 1e-290)
         return min(width, math.sqrt(resolution))
-
-    def part(
-        self, number: Array, shown: CountBlocks, mine: float, side: Bound
-    ) -> tuple[Array, Array, Array]:
-        """Count, gap and log of the rest, for each J (rows) and block of C (columns)."""
-        low, high = shown.low + mine, shown.high + mine
-        count, scale = (low, high) if side is Bound.PESSIMISTIC else (high, low)
-        messages = number + 1.0
-        scale = np.minimum(scale, messages)
-        size = scale + self._m * messages
-        # nothing is asked of blocks without messages, whose size may be too small to divide by
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            gap = np.where(scale > 0.0, scale / size, 0.0)
-            log_rest = self._log_m + np.log(messages / size)
-        return np.broadcast_to(count, gap.shape), gap, log_rest
 
 
 @lru_cache(maxsize=8)
@@ -137,7 +112,9 @@ def _blocks(
     share = 0.2 * tail
     every = count_law(moved, side, tail=share, resolution=0.0)
     if source.categories == 2:
-        return _two_values(source, joined(every, side, resolution), side)
+        # every random answer is one of the target's two values
+        log_rest = source._log_m + math.log(source.truthful)
+        return one_gap(joined(every, side, resolution), side, source.truthful, log_rest)
     while True:
         numbers = joined(every, side, resolution, _SHARE if every.low.size > _FEW else 0.0)
         number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
@@ -146,21 +123,6 @@ def _blocks(
             break
         resolution = max(1.5 * resolution, 1e-6)
     return _several_values(source, numbers, number, edges, side, tail, resolution)
-
-
-def _two_values(source: NumberOfMixedResponses, numbers: CountBlocks, side: Bound) -> BinaryBlocks:
-    """The blocks for k = 2, where every random answer is one of the target's two values."""
-    number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
-    log_rest = source._log_m + math.log(source.truthful)
-    return BinaryBlocks(
-        weight=numbers.weight,
-        count=number + 1.0,
-        gap=np.full(number.size, source.truthful),
-        log_rest=np.full(number.size, log_rest),
-        silent=0.0,
-        missing=numbers.missing,
-        round_off=numbers.round_off,
-    )
 
 
 def _several_values(
@@ -177,13 +139,20 @@ def _several_values(
     weight, error = _shown(number, source.categories, edges)
     weight = numbers.weight[:, None] * np.maximum(weight + error if upper else weight - error, 0.0)
     decoys, weight = _gathered(number, weight, source.width(tail, resolution), side)
-    shown = CountBlocks(np.ones(0), edges[:-1], edges[1:] - 1.0, 0.0, 0.0)
-    chance = source.truthful + source.gamma * source.pair_rate
+    # that the target's own message is one of its two values, or is none
+    chance = source.truthful + source.gamma * (2.0 / source.categories)
     rest = source.gamma * ((source.categories - 2) / source.categories)
-    parts = [
-        (own * weight, *source.part(decoys, shown, mine, side))
-        for mine, own in ((1.0, chance), (0.0, rest))
-    ]
+    messages, parts = decoys + 1.0, []
+    for mine, own in ((1.0, chance), (0.0, rest)):
+        low, high = edges[:-1] + mine, edges[1:] + (mine - 1.0)
+        count, scale = (low, high) if upper else (high, low)
+        scale = np.minimum(scale, messages)
+        # nothing is asked of blocks without messages, whose size may be too small to divide by
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            size = scale + source._m * messages
+            gap = np.where(scale > 0.0, scale / size, 0.0)
+            log_rest = source._log_m + np.log(messages / size)
+        parts.append((own * weight, np.broadcast_to(count, gap.shape), gap, log_rest))
     mass, count, gap, log_rest = (
         np.concatenate([column.ravel() for column in columns])
         for columns in zip(*parts, strict=True)
@@ -206,9 +175,8 @@ def _gathered(number: Array, weight: Array, width: float, side: Bound) -> tuple[
     """Blocks of J of a relative width: values that stand for J and masses, shape (values, C)."""
     place = np.floor(np.log1p(number) / math.log1p(width))
     starts = np.flatnonzero(np.diff(place, prepend=-np.inf))
-    whole = np.broadcast_to(number[:, None], weight.shape)
     if starts.size == number.size:
-        return whole, weight
+        return np.broadcast_to(number[:, None], weight.shape), weight
     upper = side is Bound.PESSIMISTIC
     noise = sequential_sum(number.size, own=4)
     low = number[starts][:, None]

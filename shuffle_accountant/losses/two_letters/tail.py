@@ -24,8 +24,14 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.losses.base import PROBABILISTIC_DP, CellEdges, Divergence, Effort
-from shuffle_accountant.losses.counts import ADDED, bulk, count_blocks
+from shuffle_accountant.losses.base import (
+    PROBABILISTIC_DP,
+    CellEdges,
+    Divergence,
+    Effort,
+    SymmetricLoss,
+)
+from shuffle_accountant.losses.counts import ADDED, CountBlocks, bulk, count_blocks
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
 from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
@@ -48,24 +54,10 @@ _LISTED, _SHARED = 1 << 21, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Blocks of counts C, whose ends have one parity.
+class _Blocks(CountBlocks):
+    """Blocks of counts C whose ends have one parity; if the shift is 1, the other is included."""
 
-    Attributes:
-        weight: probability of each block, rounded in its direction, shape (m,).
-        low: smallest count of each block, shape (m,).
-        high: largest count of each block, shape (m,), of the parity of ``low``.
-        shift: 1 if counts of the other parity are included, else 0.
-        missing: bound on the probability of the counts in no block.
-        round_off: probability added or removed for rounding, in total.
-    """
-
-    weight: Array
-    low: Array
-    high: Array
     shift: float
-    missing: float
-    round_off: float
 
     def parts(self, size: int) -> Iterator[tuple[Array, Array, Array]]:
         """Weights, smallest and largest counts of blocks; at most ``size`` of one parity a time."""
@@ -77,12 +69,8 @@ class _Blocks:
 
 
 @dataclass(frozen=True)
-class ProbabilisticDpLoss:
-    """Probability that the loss is >= epsilon, for a target that never lies.
-
-    Attributes:
-        clones: distribution of the number of clones; its ``largest`` is inf.
-    """
+class ProbabilisticDpLoss(SymmetricLoss):
+    """Probability that the loss is >= epsilon, for a target among clones that never lies."""
 
     clones: NumberOfClones
 
@@ -100,11 +88,6 @@ class ProbabilisticDpLoss:
     def deviation(self) -> float:
         """Rough standard deviation, nats."""
         return self.clones.deviation if math.isfinite(self.clones.deviation) else 1.0
-
-    @property
-    def reversed(self) -> ProbabilisticDpLoss:
-        """The loss of (Q, P): the pair is symmetric."""
-        return self
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
@@ -141,7 +124,10 @@ class ProbabilisticDpLoss:
         reach = math.sqrt(-2.0 * most * math.log(0.25 * effort.tail))
         beyond = 0.5 * effort.tail if reach < most else 0.0
         reach = min(math.ceil(reach) + 1.0, most)
-        fine, finer = edges(_largest_loss(blocks, reach)), 1 if upper else SUBCELLS
+        # the largest finite loss where R is at most the reach, or a little less in size
+        majority = np.minimum(reach + 2.0 + blocks.shift, blocks.low)
+        largest = float(np.max(np.log1p(2.0 * majority / (blocks.low + 1.0 - majority))))
+        fine, finer = edges(largest), 1 if upper else SUBCELLS
         spacing, last = finer * float(fine[1]), -(-(fine.size - 1) // finer)
         cells = _Cells(side, spacing, last, blocks.shift)
         step = 2.0 if reach <= 2.0 * _LISTED else 2.0 * math.ceil(0.5 * reach / _SHARED)
@@ -165,8 +151,8 @@ class ProbabilisticDpLoss:
         trials, rate, idle = self.clones.decoys, self.clones.rate, self.clones.idle
         counted = trials * rate * idle == 0.0
         if not counted:
-            low, high = bulk(trials, rate, idle, tail)
-            counted = high - low <= ADDED  # each parity in blocks of its own
+            first, last = bulk(trials, rate, idle, tail)
+            counted = last - first <= ADDED  # each parity in blocks of its own
         found = count_blocks(
             trials, rate, idle, side, tail=tail, resolution=0.0 if counted else width
         )
@@ -174,34 +160,26 @@ class ProbabilisticDpLoss:
         missing = found.missing + (tail if side is Bound.PESSIMISTIC else 0.0)
         if not counted:
             pairs = np.ceil(0.5 * (found.high + 1.0 - found.low))
-            return _Blocks(
-                found.weight, found.low, found.low + 2.0 * pairs, 1.0, missing, found.round_off
-            )
+            high = found.low + 2.0 * pairs
+            return _Blocks(found.weight, found.low, high, missing, found.round_off, 1.0)
         joined = 1 + int(0.5 * min(width, 1.0) * float(found.low[0]))
-        weight, least, most = [], [], []
-        for first in (0, 1):
-            counts, chances = found.low[first::2], found.weight[first::2]
+        columns = []
+        for counts, chances in ((found.low[k::2], found.weight[k::2]) for k in (0, 1)):
             starts = np.arange(0, counts.size, joined)
             if starts.size:
-                weight.append(rounded(np.add.reduceat(chances, starts), joined))
-                least.append(counts[starts])
-                most.append(counts[np.minimum(starts + joined, counts.size) - 1])
-        summed = outwards(
-            np.concatenate(weight), sequential_sum(float(joined)), upper=side is Bound.PESSIMISTIC
-        )
-        return _Blocks(
-            summed, np.concatenate(least), np.concatenate(most), 0.0, missing, found.round_off
-        )
+                last = counts[np.minimum(starts + joined, counts.size) - 1]
+                weight = rounded(np.add.reduceat(chances, starts), joined)
+                columns.append((weight, counts[starts], last))
+        weight, low, high = (np.concatenate(one) for one in zip(*columns, strict=True))
+        error = sequential_sum(float(joined))
+        weight = outwards(weight, error, upper=side is Bound.PESSIMISTIC)
+        return _Blocks(weight, low, high, missing, found.round_off, 0.0)
 
 
 class _Cells:
     """Probabilities of the points of a grid of losses, from -last to last.
 
-    Args:
-        side: which way losses and probabilities are rounded.
-        spacing: distance of the grid's points, nats.
-        last: index of its last point.
-        shift: what R may be off by.
+    Losses and probabilities are rounded to the side; R may be off by ``shift``.
     """
 
     def __init__(self, side: Bound, spacing: float, last: int, shift: float) -> None:
@@ -212,14 +190,9 @@ class _Cells:
         self._added = self._values = 0
 
     def add(self, weight: Array, low: Array, high: Array, values: Array) -> None:
-        """Add blocks of one parity.
+        """Add blocks of one parity: their probabilities, smallest and largest counts, shape (m,).
 
-        Args:
-            weight: their probabilities, shape (m,).
-            low: their smallest counts, shape (m,).
-            high: their largest ones, shape (m,).
-            values: of R from 0 or 1 on, in even steps, shape (k,); each stands for those up to the
-                next.
+        Values of R go from 0 or 1 on, in even steps; each stands for those up to the next.
         """
         inside = float(values[1] - values[0]) - 2.0 if values.size > 1 else 0.0
         for sign in (1.0, -1.0):
@@ -238,16 +211,12 @@ class _Cells:
 
     def _places(self, majority: Array, low: Array, high: Array) -> NDArray[np.intp]:
         """Indices of the grid points that losses of ``R + 1`` among ``C + 1`` are rounded to."""
-        size = np.abs(majority)
-        count = np.where((majority > 0.0) == self._upper, low, high)
+        size, gains, last = np.abs(majority), majority > 0.0, float(self._last)
+        count = np.where(gains == self._upper, low, high)
         with np.errstate(divide="ignore"):
             place = np.log1p(2.0 * size / np.maximum(count - size, 0.0)) / self._spacing
-        place = rounded(place, ELEMENTARY + 8)
-        if self._upper:
-            place = np.ceil(np.where(majority > 0.0, 1.0 + _moved(), _moved() - 1.0) * place)
-        else:
-            place = np.floor(np.where(majority > 0.0, 1.0 - _moved(), -1.0 - _moved()) * place)
-        last = float(self._last)
+        moved = np.where(gains, 1.0, -1.0) + (_moved() if self._upper else -_moved())
+        place = (np.ceil if self._upper else np.floor)(moved * rounded(place, ELEMENTARY + 8))
         place = np.clip(place, -last if self._upper else -last - 1.0, last + 1.0)
         return np.asarray(place + (last + 1.0), dtype=np.intp)
 
@@ -259,20 +228,10 @@ class _Cells:
         return mass[1:-1], float(mass[-1]), error * float(mass.sum())
 
 
-def _largest_loss(blocks: _Blocks, reach: float) -> float:
-    """The largest finite loss where R is at most ``reach``, or a little less in size."""
-    majority = np.minimum(reach + 2.0 + blocks.shift, blocks.low)
-    return float(np.max(np.log1p(2.0 * majority / (blocks.low + 1.0 - majority))))
-
-
 def _half_law(count: Array, values: Array, step: float, *, upper: bool) -> Array:
-    """``P(r <= R < r + step)`` for walks of that many steps; R = 0 counts half.
+    """``P(r <= R < r + step)`` for walks of ``count`` steps; R = 0 counts half.
 
-    Args:
-        count: steps, shape (m,), of one parity.
-        values: r of that parity, from 0 or 1 on.
-        step: between values; even.
-        upper: which way differences are rounded.
+    All r have the parity of the counts, from 0 or 1 on, in even steps. Shape (counts, values).
     """
     count = count[:, None]
     if step > 2.0:
@@ -295,8 +254,7 @@ def _half_law(count: Array, values: Array, step: float, *, upper: bool) -> Array
 def _tail_error() -> float:
     """Relative error of a binomial tail.
 
-    Of the pmf, at an exponent of at most 1000, and of a sum of which the first few thousand terms
-    count.
+    Of the pmf, at an exponent of at most 1000, and of a sum of which some thousand terms count.
     """
     return sequential_sum(2048, own=6144)
 

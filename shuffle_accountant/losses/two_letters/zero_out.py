@@ -27,7 +27,7 @@ from shuffle_accountant.lattice.profile import (
 )
 from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.profiles import profile_table
-from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort
+from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, outwards, roundings
@@ -50,25 +50,17 @@ def among_draws(eps0: float, delta0: float, users: int) -> OrderedPairLoss:
 
 
 @dataclass(frozen=True)
-class ZeroOutLoss:
-    """Privacy loss of a round whose users' messages are close to one null distribution.
+class ZeroOutLoss(OrderedLoss):
+    """Privacy loss of a round whose ``users`` messages are each close to one null distribution.
 
     Attributes:
         eps0: epsilon of that closeness, nats, in (0, `LARGEST_EPS0`].
         delta0: delta of that closeness, in (0, 1).
-        users: number of messages.
-        swapped: whether P and Q are exchanged.
     """
 
     eps0: float
     delta0: float
     users: int
-    swapped: bool = False
-
-    @property
-    def largest(self) -> float:
-        """Infinity: a letter tells P from Q for certain."""
-        return math.inf
 
     @property
     def deviation(self) -> float:
@@ -76,16 +68,6 @@ class ZeroOutLoss:
         count = 1.0 + (self.users - 1) * math.exp(-self.eps0)
         spread = math.log1p(min(4.0 * math.sinh(0.5 * self.eps0) ** 2 / count, 1e300))
         return min(math.sqrt(spread), self.eps0)
-
-    @property
-    def reversed(self) -> ZeroOutLoss:
-        """The loss of (Q, P)."""
-        return replace(self, swapped=not self.swapped)
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
