@@ -31,8 +31,8 @@ All terms are positive: nothing cancels. ``sum_j A_m(j) y^j`` is a polynomial wi
 coefficients, shifted by one, and such shifts keep log-concavity (Brenti 1989; Johnson and
 Goldschmidt 2006); so A_m and Pr are log-concave in j, and tails are below geometric series.
 
-The theorem A.4 of Meehan et al. is the same sum by the number of moved points, with errors in
-print: see `shuffle_accountant.order.leavers`; and its statement has a binomial factor too many.
+The theorem A.4 of Meehan et al. is the same sum by the number of moved points, with errors in print
+(see `shuffle_accountant.order.preservation`) and a binomial factor too many in its statement.
 """
 
 from __future__ import annotations
