@@ -18,9 +18,8 @@ from shuffle_accountant.bracket import warn_loose
 from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation, random_source
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.mallows import LAWS
-from shuffle_accountant.order.ordering import METHODS, reference_order
-from shuffle_accountant.order.sensitivities import KINDS
-from shuffle_accountant.order.sensitivities import sensitivity as largest_change
+from shuffle_accountant.order.ordering import KINDS, METHODS, reference_order
+from shuffle_accountant.order.ordering import sensitivity as largest_change
 
 
 class Shuffler(ABC):

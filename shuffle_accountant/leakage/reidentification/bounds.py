@@ -18,13 +18,13 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, ErrorLedger
 from shuffle_accountant.leakage.arguments import law, numbers
-from shuffle_accountant.leakage.reidentification.continuous import success_from_tails
 from shuffle_accountant.leakage.reidentification.success import (
     Layers,
     checked_counts,
     clones_psi,
     hits_error,
     layers,
+    success_from_tails,
 )
 from shuffle_accountant.numerics.rounding import (
     Array,
