@@ -22,30 +22,113 @@ Shuffling commutes with randomizing, not only for k-ary randomized response: ``N
 ``N @ Sr == Sr @ Nr`` as matrices for any local channel R, because S is the mean of all permutations
 of the users, and each of them commutes with treating all users alike. (If R has as many messages as
 inputs; otherwise the two S have the two numbers.)
+
+All histograms of n messages, and the distribution of the histogram of independent ones.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.leakage.arguments import numbers, prior_over
-from shuffle_accountant.leakage.qif.histograms import (
-    all_histograms,
-    histogram_laws,
-    require_room,
-    require_steps,
-)
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import FiniteRandomizer
 from shuffle_accountant.randomizers.channel import DiscreteRandomizer
 from shuffle_accountant.randomizers.checks import row_sums
+
+MOST_CELLS = 1 << 24
+"""Most numbers in a table (128 MiB)."""
+
+MOST_STEPS = 1 << 30
+"""Most additions in a computation of histogram laws, which take a second or two."""
+
+
+def require_room(names: str, what: str, cells: int) -> None:
+    """Refuse a table of too many numbers, which ``names`` of arguments ask for."""
+    if cells > MOST_CELLS:
+        about = "over" if cells.bit_length() > 1 << 14 else "about"
+        size = str(cells) if cells < 10**12 else f"{about} 10^{math.floor(math.log10(cells))}"
+        raise ValueError(f"{names} must make {what} have at most {MOST_CELLS} entries, got {size}")
+
+
+def require_steps(users: int, letters: int, laws: int) -> None:
+    """Refuse distributions of histograms that would take too long."""
+    # the tables of the first users are smaller than that of all; at least 2^11 steps
+    table = max((users + 1) ** (letters - 1) // letters, 1 << 11)
+    if letters > 1 and laws * users * table > MOST_STEPS:
+        raise ValueError(
+            f"users must make distributions of histograms take at most {MOST_STEPS} additions, "
+            f"got {laws} laws of {users} messages with {letters} letters"
+        )
+
+
+def all_histograms(users: int, letters: int) -> NDArray[np.int64]:
+    """All ways to write n >= 0 users as an ordered sum of k >= 1 counts, shape (ways, k).
+
+    In descending order of the first count, then the second, ….
+    """
+    require_room(
+        "users", "the table of histograms", math.comb(users + letters - 1, letters - 1) * letters
+    )
+    if users < letters:  # the messages that are sent, in the same order
+        multisets = itertools.combinations_with_replacement(range(letters), users)
+        held = np.fromiter(itertools.chain.from_iterable(multisets), dtype=np.int64)
+        held = held.reshape(-1, users) if users else np.zeros((1, 0), dtype=np.int64)
+        table = np.zeros((held.shape[0], letters), dtype=np.int64)
+        np.add.at(table, (np.arange(held.shape[0])[:, None], held), 1)
+        return table
+    columns: list[NDArray[np.int64]] = []
+    left = np.array([users], dtype=np.int64)
+    for _ in range(letters - 1):
+        # every row goes on in left + 1 ways: the next count is left, left - 1, …, 0
+        ways = left + 1
+        ends = np.cumsum(ways)
+        rest = np.arange(ends[-1]) - np.repeat(ends - ways, ways)
+        columns = [np.repeat(column, ways) for column in columns]
+        columns.append(np.repeat(left, ways) - rest)
+        left = rest
+    return np.stack([*columns, left], axis=1)
+
+
+def histogram_laws(channel: Array, counts: NDArray[np.int64]) -> Iterator[Array]:
+    """Probabilities by the counts of all messages but the last, (distributions, n + 1, …, n + 1).
+
+    ``counts`` are the users who hold each input of the channel, shape (distributions, inputs).
+    Yielded are as many as a cache of the processor holds: 2^16 numbers, half a megabyte.
+    """
+    letters, users = channel.shape[1], int(counts[0].sum())
+    cells = (users + 1) ** (letters - 1)
+    require_room("users", "the table of histogram probabilities", cells)
+    together = max((1 << 16) // cells, 1)
+    for start in range(0, len(counts), together):
+        some = counts[start : start + together]
+        laws = np.ones((len(some),) + (1,) * (letters - 1))
+        if letters > 1:
+            values = np.array([np.repeat(np.arange(len(channel)), row) for row in some])
+            # all terms are positive: a relative error of a few units per user
+            for user in range(users):
+                laws = one_more(laws, channel[values[:, user]])
+        yield laws
+
+
+def one_more(laws: Array, rows: Array) -> Array:
+    """Distributions of histograms with one more message, whose probabilities are the rows."""
+    more = np.zeros([len(laws), *(size + 1 for size in laws.shape[1:])])
+    same = [slice(None), *[slice(None, -1)] * (laws.ndim - 1)]
+    weights = rows.T.reshape((rows.shape[1], len(laws)) + (1,) * (laws.ndim - 1))
+    np.multiply(weights[-1], laws, out=more[tuple(same)])
+    for axis in range(1, laws.ndim):
+        moved = [*same[:axis], slice(1, None), *same[axis + 1 :]]
+        more[tuple(moved)] += weights[axis - 1] * laws
+    return more
+
 
 MOST_VARIABLES = 1 << 16
 """Most entries of a post-processing channel that is searched for."""
@@ -92,7 +175,7 @@ def _distinct_names(
             f"{which} must be {count} distinct names, which can be hashed, got an object of type "
             f"{type(names).__name__}"
         ) from None
-    if len(named) != count or distinct != count:
+    if not len(named) == distinct == count:
         raise ValueError(f"{which} must be {count} distinct names, got {distinct}")
     return named
 
@@ -171,8 +254,8 @@ class Channel:
 
     def probability(self, output: Hashable, *, given: Hashable) -> float:
         """P(output | given), by names."""
-        row, column = _place(self.inputs, given=given), _place(self.outputs, output=output)
-        return float(self.matrix[row, column])
+        row = _place(self.inputs, given=given)
+        return float(self.matrix[row, _place(self.outputs, output=output)])
 
     def prior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
@@ -297,9 +380,9 @@ def _place(names: tuple[Hashable, ...], **named: Hashable) -> int:
 
 
 def _merged_columns(matrix: Array, tolerance: float) -> list[list[int]]:
-    """Groups of proportional columns, each ascending, without the zero columns.
+    """Groups of columns, ascending, without zero columns, whose shapes are those of their firsts.
 
-    Within the tolerance, each entry of columns over their sums, from the first of a group.
+    A shape is a column over its sum; no entry is further off than the tolerance.
     """
     sums = matrix.sum(axis=0)
     present = np.flatnonzero(sums > 0.0)
@@ -327,13 +410,7 @@ def _merged_columns(matrix: Array, tolerance: float) -> list[list[int]]:
 
 
 def _post_processing(fine: Array, coarse: Array) -> tuple[Array, float]:
-    """The channel D that minimises the largest entry of ``|fine D - coarse|``, and that entry.
-
-    Of rows that are made to sum to 1 exactly. Both channels have the same inputs.
-
-    Raises:
-        RuntimeError: the solver gave up.
-    """
+    """The channel D that minimises the largest entry of ``|fine D - coarse|``, and that entry."""
     from scipy import optimize, sparse
 
     inner, outer, secrets = fine.shape[1], coarse.shape[1], fine.shape[0]
@@ -488,10 +565,8 @@ def _membership(users: int, categories: int, rows: list[tuple[int, ...]]) -> Arr
     cells = math.comb(users + categories - 1, categories - 1)
     require_room("users and categories", "the table of datasets by histograms", len(rows) * cells)
     place = {histogram: i for i, histogram in enumerate(_histograms(users, categories))}
-    matrix = np.zeros((len(rows), cells))
-    for i, row in enumerate(rows):
-        matrix[i, place[tuple(row.count(value) for value in range(categories))]] = 1.0
-    return matrix
+    held = [place[tuple(map(row.count, range(categories)))] for row in rows]
+    return np.eye(cells)[held]
 
 
 def single_target_gain(*, users: int, categories: int, target: int = 0) -> Array:

@@ -202,7 +202,7 @@ def _by_thresholds(users: int, rivals: list[tuple[float, int]], every: bool, sid
 def _tail_exponent(counts: Integers, mean: float, side: Side) -> Array:
     """Minus the log of Chernoff's bound on P(N >= count), or P(N <= count) for the side BELOW.
 
-    N is binomial of the given mean, or Poisson; 0 where the bound is 1, inf where no N can be.
+    N is binomial, or Poisson, of the given mean.
     """
     far = counts > mean if side is Side.ABOVE else counts < mean
     if mean == 0.0:
@@ -231,67 +231,28 @@ def sum_over_integers(
     """``function(first) + function(first + 1) + … + function(last)``.
 
     The function is sampled near the Chebyshev points of the range, more of them each time, until a
-    polynomial with a third fewer coefficients than samples passes within the tolerance of all of
-    them; the polynomial is summed. A function that is not smooth is summed as it is.
-
-    Args:
-        function: takes distinct ascending integers, shape (m,); returns their values.
-        tolerance: absolute, of one value, >= some multiple of the function's rounding error.
+    polynomial with a third fewer coefficients than samples passes within the absolute tolerance of
+    all of them; the polynomial is summed. A function that is not smooth is summed as it is.
     """
     if last < first:
         return 0.0
-    middle, half = 0.5 * (first + last), 0.5 * max(last - first, 1)
-
-    def scaled(integers: Integers) -> Array:
-        return np.asarray((integers - middle) / half, dtype=np.float64)
-
     for size in (96, 192, 384):
         if last - first < 2 * size:
             break
-        points = middle + half * np.cos(math.pi * (np.arange(size) + 0.5) / size)
+        points = 0.5 * (first + last) + 0.5 * (last - first) * np.cos(
+            math.pi * (np.arange(size) + 0.5) / size
+        )
         # near the ends points may share an integer, and one of them is left
         sampled = np.unique(np.rint(points).astype(np.int64))
-        fit = _Fit(scaled(sampled), function(sampled), tolerance)
-        if fit.close:
+        values = function(sampled)
+        fit = np.polynomial.Chebyshev.fit(
+            sampled, values, 2 * sampled.size // 3 - 1, domain=[first, last]
+        )
+        if np.max(np.abs(fit(sampled) - values)) <= tolerance:
             starts = range(first, last + 1, LIMITS.at_once)
             chunks = (np.arange(start, min(start + LIMITS.at_once, last + 1)) for start in starts)
-            return math.fsum(fit.sum_at(scaled(chunk)) for chunk in chunks)
+            return math.fsum(float(fit(chunk).sum()) for chunk in chunks)
     return math.fsum(function(np.arange(first, last + 1)))
-
-
-class _Fit:
-    """Least-squares polynomial through samples, of the lowest degree that comes close.
-
-    Its basis is orthogonal on the samples (Forsythe 1957): monic polynomials with the recurrence
-    ``p_(j+1) = (x - a_j) p_j - b_j p_(j-1)``. Near Chebyshev points it is stable.
-    """
-
-    def __init__(self, points: Array, values: Array, tolerance: float) -> None:
-        self._steps: list[tuple[float, float, float]] = []  # a_j, b_j and the coefficient of p_j
-        current, before = np.ones_like(points), np.zeros_like(points)
-        norm_before, rest = 1.0, np.array(values)
-        for degree in range(2 * points.size // 3):
-            square = current * current
-            norm = float(square.sum())
-            coefficient = float((current * rest).sum()) / norm
-            centre = float((points * square).sum()) / norm
-            back = norm / norm_before if degree else 0.0
-            self._steps.append((centre, back, coefficient))
-            rest -= coefficient * current
-            if np.max(np.abs(rest)) <= tolerance:
-                break
-            current, before = (points - centre) * current - back * before, current
-            norm_before = norm
-        self.close = bool(np.max(np.abs(rest)) <= tolerance)
-
-    def sum_at(self, points: Array) -> float:
-        """Sum of the polynomial's values."""
-        current, before = np.ones_like(points), np.zeros_like(points)
-        parts = []
-        for centre, back, coefficient in self._steps:
-            parts.append(coefficient * float(current.sum()))
-            current, before = (points - centre) * current - back * before, current
-        return math.fsum(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +305,7 @@ class Occupancy:
         terms = count * sum(bins.law.masses.size for bins in self._bins)
         transform = self._direct if terms <= _DIRECT * self._length else self._fast
         rest = log_characteristic(self._free, angles)
-        wholes = [_Whole.of(bins.law.mean, angles) for bins in self._bins]
+        wholes = [_Whole(bins.law.mean, angles) for bins in self._bins]
         tails = [transform(bins.law, ordered, angles) for bins in self._bins]
         found = np.empty(ordered.size)
         batch = max(_BLOCK // count, 1)
@@ -415,24 +376,19 @@ class Occupancy:
             yield np.conj(real_fft(folded)[: angles.size]) * shift
 
 
-@dataclass(frozen=True, slots=True)
 class _Whole:
     """The characteristic function of a distribution, and its log, at some angles."""
 
-    log: Complex
-    value: Complex
-    large: int  # how many angles have a value above a tenth; it falls with the angle
-
-    @classmethod
-    def of(cls, mean: float, angles: Array) -> _Whole:
-        log = log_characteristic(mean, angles)
-        return cls(log, np.exp(log), int(np.count_nonzero(log.real > math.log(0.1))))
+    def __init__(self, mean: float, angles: Array) -> None:
+        self.log = log_characteristic(mean, angles)
+        self.value = np.exp(self.log)
+        # how many angles have a value above a tenth; it falls with the angle
+        self.large = int(np.count_nonzero(self.log.real > math.log(0.1)))
 
     def log_less(self, tail: Complex) -> Complex:
         """``log(value - tail)``, but for multiples of 2 pi i; shape (thresholds, angles).
 
-        Its error is some units in the last place of the tail where that is small and the value is
-        not; small values count only in powers that vanish.
+        Good to units in the last place of the tail, or else small: then its power vanishes.
         """
         result = np.empty_like(tail)
         few = self.large
