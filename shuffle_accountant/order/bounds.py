@@ -24,7 +24,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
@@ -147,11 +146,10 @@ def _log_odds(count: str, r: int, k: int, eps0: float, alpha: float) -> float:
     return -float(_log_sum(costs[:, 0])) if count == "one layer" else _layers(costs)
 
 
-def _log_binomial(n: NDArray[np.float64] | float, k: NDArray[np.float64] | float) -> Array:
+def _log_binomial(n: Array | float, k: Array | float) -> Array:
     from scipy.special import gammaln
 
-    orders = gammaln(np.add(k, 1.0)), gammaln(np.subtract(n, k) + 1.0)
-    return np.asarray(gammaln(np.add(n, 1.0)) - orders[0] - orders[1])
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def _log_sum(terms: Array, axis: int = 0) -> Array:
@@ -162,10 +160,9 @@ def _log_sum(terms: Array, axis: int = 0) -> Array:
 
 def _full_swaps(r: int, k: int) -> float:
     """Logarithm of C(r - k, k)/M."""
-    t = np.arange(k // 2 + 1.0, k + 1.0)
-    # M: an exchange that wins takes back more than half from h; more h, more of them
     h, others = float(k), float(r - 2 * k)
-    t = t[k - t <= others]
+    # M: an exchange that wins takes back more than half from h; more h, more of them
+    t = np.arange(max(k // 2 + 1.0, h - others), k + 1.0)
     most = float(_log_sum(_log_binomial(h, t) + _log_binomial(others, k - t)))
     return float(_log_binomial(float(r - k), h)) - most
 
@@ -184,7 +181,7 @@ def _costs(r: int, k: int, eps0: float) -> Array:
 def _layers(costs: Array) -> float:
     """Logarithm of the largest odds that weights over several layers prove."""
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array, hstack, vstack
+    from scipy.sparse import block_array, csr_array
 
     rows, columns = costs.shape
     gains = -costs
@@ -198,13 +195,9 @@ def _layers(costs: Array) -> float:
     entries = np.arange(shape)
     proves = csr_array((-scaled.ravel(), (entries // columns, entries)), shape=(rows, shape))
     spends = csr_array((np.ones(shape), (entries % columns, entries)), shape=(columns, shape))
-    limits = [
-        hstack([proves, csr_array(np.ones((rows, 1)))]),
-        hstack([spends, csr_array((columns, 1))]),
-    ]
     answer = linprog(
         np.append(np.zeros(shape), -1.0),
-        A_ub=vstack(limits),
+        A_ub=block_array([[proves, np.ones((rows, 1))], [spends, None]], format="csr"),
         b_ub=np.append(np.zeros(rows), np.ones(columns)),
         bounds=(0, None),
         method="highs",

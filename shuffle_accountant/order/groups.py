@@ -78,12 +78,12 @@ class Groups:
             users = int(members.max()) + 1
         # a user and a group together are one integer of 64 bits
         n = validate.integer(minimum=1, maximum=10**9, users=users)
-        stop = np.cumsum([group.size for group in arrays])
-        start = stop - [group.size for group in arrays]
-        holder = np.repeat(np.arange(len(arrays)), stop - start)
+        sizes = [group.size for group in arrays]
+        stop = np.cumsum(sizes)
+        holder = np.repeat(np.arange(len(arrays)), sizes)
         _check_members(n, members, holder)
         each_own = len(arrays) == n and np.count_nonzero(holder == members) == n
-        return cls(n, members, start, stop, np.arange(n) if each_own else None)
+        return cls(n, members, stop - sizes, stop, np.arange(n) if each_own else None)
 
     @classmethod
     def from_radius(cls, points: ArrayLike, r: float) -> Groups:
@@ -95,9 +95,8 @@ class Groups:
         places = located(points=points)
         r = validate.finite_nonnegative(r=r)
         members, stop, own = _within_radius(places, r)
-        start = np.append(0, stop[:-1])
-        n, dimensions = places.shape
-        return cls(n, members, start, stop, own, True, places[:, 0].copy(), dimensions == 1)
+        start, first = np.append(0, stop[:-1]), places[:, 0].copy()
+        return cls(own.size, members, start, stop, own, True, first, places.shape[1] == 1)
 
     @classmethod
     def from_graph(cls, adjacency: Any, *, hops: int = 1) -> Groups:
@@ -213,11 +212,9 @@ def _check_members(n: int, members: IntArray, holder: IntArray) -> None:
 
 
 def _within(places: Array, r: float) -> tuple[IntArray, IntArray]:
-    """Slices of ascending places with ``abs(difference) <= r`` in floating point, whatever rounds.
-
-    A rounded difference is monotone in either place, so a slice it is; and it is the same seen
-    from both ends, which ``place + r`` is not.
-    """
+    """Slices of ascending places with ``abs(difference) <= r``, a rounded difference."""
+    # a rounded difference is monotone in either place, so a slice it is; and it is the same seen
+    # from both ends, which ``place + r`` is not
     with np.errstate(over="ignore"):  # a radius beyond all places
         high = np.searchsorted(places, places + r, side="right")
         last = places.size - 1

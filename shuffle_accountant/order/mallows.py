@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.compiled import compiled
@@ -27,24 +27,23 @@ MOST_USERS = 10**8
 
 
 def kendall(permutation: IntArray) -> int:
-    """Number of inversions: pairs of entries of which the larger stands first.
-
-    Blocks are doubled; at each size, the entries of a right block are looked up among the sorted
-    entries of the left block beside it, for all pairs of blocks at once.
-    """
-    n = permutation.size
-    place = np.arange(n)
-    count, size = 0, 1
-    while size < n:
-        pair = place // (2 * size)
-        right = (place // size) % 2 == 1
-        key = pair * n + permutation
+    """Number of inversions: pairs of entries of which the larger stands first."""
+    count = 0
+    for size, pair, right in _pairs_of_blocks(permutation.size):
+        key = pair * permutation.size + permutation
         left = np.sort(key[~right])
         # entries of left blocks up to and including this pair's, less those that are smaller
         upto = np.minimum((pair[right] + 1) * size, left.size)
         count += int((upto - np.searchsorted(left, key[right])).sum())
-        size *= 2
     return count
+
+
+def _pairs_of_blocks(n: int) -> Iterator[tuple[int, IntArray, NDArray[np.bool_]]]:
+    """Sizes of blocks, doubled until they hold all places; of each place the pair, and its side."""
+    place, size = np.arange(n), 1
+    while size < n:
+        yield size, place // (2 * size), (place // size) % 2 == 1
+        size *= 2
 
 
 def hamming(permutation: IntArray) -> int:
@@ -53,12 +52,9 @@ def hamming(permutation: IntArray) -> int:
 
 
 def cayley(permutation: IntArray) -> int:
-    """Length less the number of cycles: how many transpositions sort it.
-
-    Each entry learns the smallest entry of its cycle, from twice as far along it at each step.
-    """
-    smallest = np.arange(permutation.size)
-    ahead = permutation
+    """Length less the number of cycles: how many transpositions sort it."""
+    # each entry learns the smallest entry of its cycle, from twice as far along it at each step
+    smallest, ahead = np.arange(permutation.size), permutation
     for _ in range(permutation.size.bit_length()):
         smallest = np.minimum(smallest, smallest[ahead])
         ahead = ahead[ahead]
@@ -88,12 +84,7 @@ def ulam(permutation: IntArray) -> int:
 
 
 DISTANCES: dict[str, Callable[[IntArray], int]] = {
-    "kendall": kendall,
-    "hamming": hamming,
-    "cayley": cayley,
-    "footrule": footrule,
-    "spearman": spearman,
-    "ulam": ulam,
+    distance.__name__: distance for distance in (kendall, hamming, cayley, footrule, spearman, ulam)
 }
 
 
@@ -139,18 +130,12 @@ def decode_by_doubling(codes: IntArray) -> IntArray:
     entry x of the right block is then value x + t of the left block's count, where t is how many
     of the left block's values v_0 < v_1 < ... have ``v_k - k <= x``. One search serves all pairs.
     """
-    n = codes.size
-    values = codes.astype(np.int64)
-    place = np.arange(n)
-    size = 1
-    while size < n:
-        pair = place // (2 * size)
-        right = (place // size) % 2 == 1
+    n, values = codes.size, codes.astype(np.int64)
+    for size, pair, right in _pairs_of_blocks(n):
         left = np.sort(values[~right] + pair[~right] * n)
         passed = left - np.arange(left.size) % size
         found = np.searchsorted(passed, values[right] + pair[right] * n, side="right")
         values[right] += found - pair[right] * size
-        size *= 2
     return values
 
 
@@ -279,9 +264,9 @@ class MallowsKendall(Mallows):
         return self._summed(2, 12.0, _even)
 
     def _summed(self, power: int, divisor: float, rest: Callable[[Array], Array]) -> float:
-        """Sum over i <= n of ``f(theta) - i^power f(i theta)``, for a positive concentration.
+        """Sum over i <= n of ``f(theta) - i^power f(i theta)``, f = g (1 + g)^(power - 1).
 
-        With g = 1/(e^x - 1), f is ``g (1 + g)^(power - 1)``; divisor and rest are for small x.
+        Here g = 1/(e^x - 1); divisor and rest are for small x.
         """
         if self._concentration == math.inf:
             return 0.0

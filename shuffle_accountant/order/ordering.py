@@ -101,8 +101,7 @@ def reference_order(
 def _breadth_first(groups: Groups, rank: IntArray | None, root: int | None) -> IntArray:
     """Users in breadth-first order: one search of all components, from a source joined to roots.
 
-    The queue of such a search holds each component's users in the order of a search of its own, so
-    they only have to be separated afterwards.
+    It meets each component's users in the order of a search of its own.
     """
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
@@ -351,14 +350,9 @@ def _ulam(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
 
 
 _LARGEST: dict[str, _Change] = {
-    "kendall": _kendall,
-    "hamming": _hamming,
-    "cayley": _cayley,
-    "footrule": _footrule,
-    "spearman": _spearman,
-    "ulam": _ulam,
+    change.__name__.removeprefix("_"): change
+    for change in (_kendall, _hamming, _cayley, _footrule, _spearman, _ulam)
 }
-
 
 # Most users whose n! orders are listed by `verify_alpha`.
 _MOST_VERIFIED = 7

@@ -66,9 +66,7 @@ class Shuffler(ABC):
         """The alpha of this shuffle for other groups of the same users, nats, in [0, inf]."""
 
     def _of_these_users(self, groups: Groups) -> Groups:
-        """The groups, checked."""
-        validate.instance(Groups, groups=groups)
-        if groups.n != self.n:
+        if validate.instance(Groups, groups=groups).n != self.n:
             raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
         return groups
 
@@ -79,11 +77,9 @@ def _permuted(y: Any, permutation: IntArray) -> Any:
     shape = getattr(y, "shape", None)
     if shape is not None and len(shape) == 0:
         raise TypeError("y must be a list or an array, got a single entry")
-    length = len(y) if shape is None else int(shape[0])
-    if length != permutation.size:
-        raise ValueError(
-            f"y must have {permutation.size} entries along its first axis, got {length}"
-        )
+    length, n = len(y) if shape is None else int(shape[0]), permutation.size
+    if length != n:
+        raise ValueError(f"y must have {n} entries along its first axis, got {length}")
     if hasattr(y, "iloc"):
         return y.iloc[permutation]
     if shape is None:

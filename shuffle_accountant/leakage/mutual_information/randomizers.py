@@ -2,8 +2,6 @@
 
 Some need its local privacy parameter alone, and some are of randomized response.
 
-Mutual information of an input and n shuffled messages: its own and those of decoys.
-
 An input x has prior pi(x) and is sent as a message of distribution R_x. The other n - 1 messages
 are i.i.d. from Q. With Rbar the mean of R_x over the prior, the shuffled messages Z have
 
@@ -12,8 +10,6 @@ are i.i.d. from Q. With Rbar the mean of R_x over the prior, the shuffled messag
 if Rbar << Q, because relative to Q^n they have the density of `shuffled`, given x and on average. A
 message in the set A of those that decoys never send reveals itself as the target's: with Y' the
 message if it is in A and "other" if not, ``I(X; Z) = I(X; Y') + P(other) I(X; Z | other)``.
-
-`signals` makes the `Signal` of a randomizer and a prior (inputs and blanket).
 """
 
 from __future__ import annotations
@@ -174,7 +170,7 @@ def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Si
 
 
 def _mixed(mixture: Mixture, prior: ArrayLike | None) -> Signal:
-    """The signal in classes of messages: the target's own value or not, and the value's prior.
+    """The signal in classes of messages, by the value's prior and whether it is the target's own.
 
     A message's ratio to the blanket is e^eps0 or 1, so one row stands for all values.
     """

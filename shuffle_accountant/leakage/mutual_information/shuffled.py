@@ -35,11 +35,6 @@ are sums of terms >= 0 (the mean of c is 0, exactly), ``e^u phi_Q = 1 + A``, ``e
 C``, and ``F = -e^(-s) expm1((n-1) log1p(A) + log1p(A - C))``: the error is relative to C and to
 ``(n-1) A``, which are as small as F. Where s is large, e^(-s) is nothing, and log G is computed
 from ``1 - phi_Q``, a sum of terms >= 0 too: its error is relative to log G.
-
-Likelihood ratios of the target's message to a decoy's, and numbers with bounds of their errors.
-
-Moments and the divergence of the ratios, and the entropy of a distribution, are `Estimate`s or
-plain numbers with a stated error.
 """
 
 from __future__ import annotations
@@ -116,13 +111,12 @@ class Estimate:
             self.round_off * size + roundings(6) * abs(value),
         )
 
-    def ends(self) -> tuple[float, float]:
-        """The two numbers that the exact one is between."""
+    def end(self, sign: float) -> float:
+        """A number that the exact one is not above (for sign 1.0) or not below (-1.0)."""
         error = raised(self.error, roundings(8)) + roundings(1) * abs(self.value)
         if error == 0.0:
-            return self.value, self.value
-        ends = self.value - error, self.value + error
-        return math.nextafter(ends[0], -math.inf), math.nextafter(ends[1], math.inf)
+            return self.value
+        return math.nextafter(self.value + sign * error, sign * math.inf)
 
     def bracket(self, reduction: str, *, most: float = math.inf) -> Bracket:
         """The bracket of a number that is known to be in [0, ``most``]."""
@@ -130,11 +124,7 @@ class Estimate:
 
 
 def between(lower: Estimate, upper: Estimate, reduction: str, most: float) -> Bracket:
-    """The bracket of a number between two, and in [0, ``most``].
-
-    Args:
-        most: an upper bound that holds for other reasons, itself off by rounding alone.
-    """
+    """The bracket of a number between two, and in [0, ``most``], which is off by rounding alone."""
     ledger = ErrorLedger(
         discretisation=lower.discretisation
         + upper.discretisation
@@ -143,8 +133,8 @@ def between(lower: Estimate, upper: Estimate, reduction: str, most: float) -> Br
         round_off=lower.round_off + upper.round_off,
     )
     return Bracket(
-        lower=max(lower.ends()[0], 0.0),
-        upper=min(max(upper.ends()[1], 0.0), raised(most, roundings(4))),
+        lower=max(lower.end(-1.0), 0.0),
+        upper=min(max(upper.end(1.0), 0.0), raised(most, roundings(4))),
         ledger=ledger,
         reduction=reduction,
     )
@@ -170,8 +160,8 @@ class Ratios:
     def of(p: Array, q: Array, inexact: float = 0.0) -> Ratios:
         """The ratios of two vectors of masses, each of which is a law once divided by its sum.
 
-        What the two sums miss to one is known exactly, so that distributions that differ in their
-        tenth digit have ratios that are known to as many digits as any. p is 0 wherever q is.
+        What the two sums miss to one is known exactly, and so are ratios near one. p is 0 where q
+        is.
         """
         sent = q > 0.0
         p, q = _near_one(p[sent]), _near_one(q[sent])
@@ -217,8 +207,7 @@ class Ratios:
         """``n D((1 - 1/n) Q + P/n ‖ Q)``, a lower bound of the shuffled divergence.
 
         Each message of the shuffled output has the distribution in it, and relative entropy to a
-        product is at least the sum over the marginals. Exact for n = 1, and to first order for
-        many users.
+        product is at least the sum over the marginals.
         """
         t = self.centred / users
         near = np.abs(t) < _SERIES_BELOW
@@ -251,7 +240,6 @@ class Exposure:
     sends it, with probability ``tau <= n sum q``, below 1e-130. A conditional entropy over k
     values moves by at most ``tau log k + (1 + tau) h(tau/(1 + tau))`` (Winter 2016, Lemma 2), for
     such a tau less than ``tau log k + 2 sqrt(tau)``.
-
     """
 
     p: Array
@@ -303,11 +291,9 @@ class Exposure:
 
 
 def entropy(masses: Array) -> float:
-    """``-sum x log x`` in nats, x the masses over their sum; relative error below 16 roundings.
-
-    A probability near one is taken from the others, because its logarithm is as small as they are.
-    """
+    """``-sum x log x`` in nats, x the masses over their sum; relative error below 16 roundings."""
     total = math.fsum(masses.tolist())
+    # the largest is taken from the others: near one its logarithm is as small as they are
     rest = np.delete(masses, int(np.argmax(masses))) / total
     others = math.fsum(rest.tolist())
     rest = rest[rest > 0.0]
@@ -330,10 +316,7 @@ _ELEMENTARY = roundings(ELEMENTARY)
 def information(
     weights: Sequence[float], rows: Sequence[Ratios], mean: Ratios, users: int
 ) -> Estimate:
-    """Mutual information ``sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)``, nats.
-
-    The weights are pi, which sums to one; the rows are R_x to Q, the mean is Rbar to Q.
-    """
+    """Mutual information ``sum_x pi(x) Phi_n(R_x, Q) - Phi_n(Rbar, Q)``, nats; pi sums to one."""
     *given, average = shuffled_divergences([*rows, mean], users)
     total = Estimate(0.0)
     for weight, one in zip(weights, given, strict=True):
@@ -388,26 +371,17 @@ def _integrals(pairs: list[Ratios], users: int) -> list[Estimate]:
         size += np.abs(value).sum(axis=1)
         error += off.sum(axis=1)
     terms = sequential_sum(1 + count // step, own=64)
-    estimates = []
-    for i, plan in enumerate(plans):
-        h = float(spacing[i, 0])
-        rounding = h * float(error[i]) + terms * h * float(size[i])
-        estimates.append(
-            Estimate(
-                h * float(total[i]),
-                discretisation=plan.discretisation(h),
-                truncation=plan.truncation,
-                round_off=rounding * (1.0 + 1e-6),
-            )
-        )
-    return estimates
+    h = spacing[:, 0]
+    rounding = (h * error + terms * h * size) * (1.0 + 1e-6)
+    found = zip(plans, h.tolist(), (h * total).tolist(), rounding.tolist(), strict=True)
+    return [
+        Estimate(value, plan.discretisation(step), plan.truncation, round_off)
+        for plan, step, value, round_off in found
+    ]
 
 
 class _Plan:
-    """First and last node of the quadrature of one integral, and how many are enough.
-
-    ``truncation`` bounds what is left out before the first node and after the last one.
-    """
+    """First and last node of the quadrature of one integral, and how many are enough."""
 
     def __init__(self, pair: Ratios, users: int) -> None:
         chi2 = pair.moment(2)
@@ -421,7 +395,7 @@ class _Plan:
         self.start = min(math.log(wanted * users) - math.log(max(chi2, 1e-300)), -1.0)
         left = math.exp(self.start) * chi2 / users * (1.0 + 1e-6)
         self.end, right = _right_end(pair, users, wanted)
-        self.truncation = left + right
+        self.truncation = left + right  # before the first node and after the last one
         h = 2.0 * math.pi * _STRIP / math.log1p(2.0 * self._size / wanted)
         self.nodes = math.ceil((self.end - self.start) / h) + 2
 
@@ -470,8 +444,7 @@ def integrand(pairs: Ratios, v: Array, users: int) -> tuple[Array, Array]:
     rounding = sequential_sum(pairs.q.shape[1], own=96)  # of the sums and their terms
     direct = s > _LARGE_S
     if direct.all():
-        log_g, error = _far(pairs, s / users, others, moved, rounding)
-        return _difference(s, log_g, error, moved)
+        return _difference(s, *_far(pairs, s / users, others, moved, rounding), moved)
     near_s = np.minimum(s, _LARGE_S)
     log_ratio, error = _near(pairs, near_s / users, others, moved, rounding)
     log_g = log_ratio - near_s

@@ -71,19 +71,11 @@ def position_bracket(p: Array, q: Array, users: int, reduction: str) -> Bracket:
     return hidden.bracket(reduction, most=most)
 
 
-def given_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
-    """Two checked distributions, as close to what was given as floats are.
-
-    A distribution that sums to one up to round-off is not divided by its sum: `Ratios` does so
-    exactly.
-    """
+def _given(p: ArrayLike, q: ArrayLike, users: int = 1) -> tuple[Array, Array, int]:
+    """Two distributions and the number of users, checked; `Ratios` divides by sums exactly."""
     two_laws(p, q)
-    return np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-
-
-def _given(p: ArrayLike, q: ArrayLike, users: int) -> tuple[Array, Array, int]:
-    laws = given_laws(p, q)
-    return *laws, validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    return np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64), users
 
 
 def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
@@ -166,12 +158,10 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
     pair, users = _absolutely_continuous(p, q, users)
     if pair is None:
         return Bracket(lower=math.inf, upper=math.inf, reduction="closed form")
-    divergence = pair.divergence
-    lows, highs = [0.0, pair.least_divergence(users)], [divergence.value + divergence.error]
-    m2 = pair.moment(2)
-    highs.append(math.log1p(m2 / users))
-    if pair.moment(4) < math.inf:
-        m3, m4 = pair.moment(3), pair.moment(4)
+    divergence, m2, m3, m4 = pair.divergence, *(pair.moment(order) for order in (2, 3, 4))
+    lows = [0.0, pair.least_divergence(users)]
+    highs = [divergence.value + divergence.error, math.log1p(m2 / users)]
+    if m4 < math.inf:
         cubic = m2 / (2 * users) - m3 / 6 / users / users
         size = m2 / users + abs(m3) / users / users
         lows.append(cubic - roundings(64) * size)
@@ -257,8 +247,8 @@ class Expansion:
 
     def at(self, *, users: int) -> float:
         """The expansion's value for n users, nats."""
-        n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-        return self.limit + self.exposed * math.log(n) + self.deviation(users=n)
+        deviation = self.deviation(users=users)
+        return self.limit + self.exposed * math.log(users) + deviation
 
 
 def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
@@ -267,14 +257,13 @@ def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     'Mutual Information Bounds in the Shuffle Model', Theorems 4 and 7, with one more term; m_3 is
     ``E_Q[(P/Q - 1)^3]``. The remainder is ``O(n^-3)``.
     """
-    exposure = Exposure(*given_laws(p, q))
+    exposure = Exposure(*_given(p, q)[:2])
     rest = exposure.rest
     if rest is None:
         return Expansion(0.0, exposure.chance, 0.0, 0.0)
-    share, (first, second) = exposure.share, _shuffled(rest)
-    return Expansion(
-        share * rest.divergence.value, exposure.chance, -share * first, -share * second
-    )
+    limit, (first, second) = rest.divergence.value, _shuffled(rest)
+    share = exposure.share
+    return Expansion(share * limit, exposure.chance, -share * first, -share * second)
 
 
 def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
@@ -286,7 +275,7 @@ def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
 
     so the remainder is ``O(n^-3)``.
     """
-    exposure = Exposure(*given_laws(p, q))
+    exposure = Exposure(*_given(p, q)[:2])
     limit = exposure.seen if exposure.exposed.any() else 0.0
     rest = exposure.rest
     if rest is None:
@@ -347,7 +336,6 @@ def heterogeneous_message(
 
     Args:
         among: which other users hide the target, none twice; by default all.
-
     """
     table = _table(laws)
     chosen = _others(among, len(table))
@@ -375,10 +363,11 @@ def _table(laws: Sequence[ArrayLike] | Array) -> Array:
     checked = [law(laws=one) for one in validate.items(laws=laws)]
     if not checked:
         raise ValueError("laws must have one law per user, got none")
+    first = checked[0].size
     for one in checked:
-        if one.size != checked[0].size:
+        if one.size != first:
             raise ValueError(
-                f"laws must be over the same letters, got {checked[0].size} and {one.size} letters"
+                f"laws must be over the same letters, got {first} and {one.size} letters"
             )
     return np.stack(checked)
 

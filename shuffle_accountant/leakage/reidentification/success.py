@@ -16,12 +16,10 @@ taken.
 
 Q may have a mass below one: what is left is a message "blank" that the target never sends.
 
-Continuous laws, by the distribution of their likelihood ratio, between two certified ends.
-
-All that counts of two distributions is how the ratio w = P/Q is distributed: ``Q(w > t)`` and ``P(w
-> t)``, the complements of the distribution functions G and F of 'Bayesian Advantage of
-Re-Identification Attack in the Shuffle Model', equation 6. On a grid of ratios t_0 = 0 < t_1 < …
-the mean of ``Q(w > t)`` over a cell is known exactly,
+*Continuous laws*, between two certified ends. All that counts of two distributions is how the ratio
+w = P/Q is distributed: ``Q(w > t)`` and ``P(w > t)``, the complements of the distribution functions
+G and F of 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', equation 6. On a
+grid of ratios t_0 = 0 < t_1 < … the mean of ``Q(w > t)`` over a cell is known exactly,
 
     A = (H(a) - H(b)) / (b - a),    H(t) = E_Q (w - t)_+ = P(w > t) - t Q(w > t),
 
@@ -62,10 +60,7 @@ _MOST_LISTED = 64
 
 
 def expected_hits(users: int, above: Array, guesses: int) -> Array:
-    """``E min(k, Bin(n, q))``, 1 <= k <= n, of probabilities q in [0, 1] of any shape.
-
-    With relative accuracy, however small it is: the relative error is at most `hits_error`.
-    """
+    """``E min(k, Bin(n, q))``, 1 <= k <= n, of probabilities q of any shape, up to `hits_error`."""
     if guesses >= users:
         return np.asarray(users * above)
     if guesses <= _MOST_LISTED:
@@ -85,13 +80,10 @@ def expected_hits(users: int, above: Array, guesses: int) -> Array:
 
 
 def hits_error(guesses: int) -> float:
-    """Bound on the relative error of `expected_hits` for an exactly known q.
-
-    Listed counts: some units for ``k (1 - (1 - q)^n)`` and for the binomial masses that are taken
-    off; what is left is never below 1/k of the former, for ``m_k >= m_1``.
-    """
-    # for more the largest error seen against 60-digit arithmetic is 4e-15, at 7800 random points
-    # with k up to 2000 and n up to 1e15
+    """Bound on the relative error of `expected_hits` for an exactly known q."""
+    # Listed: some units for ``k (1 - (1 - q)^n)`` and for the binomial masses taken off; what is
+    # left is never below 1/k of the former, for ``m_k >= m_1``. For more the largest error seen
+    # against 60-digit arithmetic is 4e-15, at 7800 random points, k up to 2000 and n up to 1e15.
     return roundings(32 * guesses) if guesses <= _MOST_LISTED else 1e-12
 
 
@@ -101,8 +93,6 @@ def _listed(users: int, above: Array, guesses: int) -> Array:
     chance = np.minimum(above, BELOW_ONE)
     log_none = users * np.log1p(-chance)
     total = -guesses * np.expm1(log_none)
-    if guesses == 1:
-        return np.asarray(total)
     odds = chance / (1.0 - chance)
     mass = np.exp(log_none)  # of j = 0; where it underflows, all below k <= 64 are negligible
     for j in range(1, guesses):
@@ -142,33 +132,24 @@ class Layers:
 
     @staticmethod
     def error(guesses: int) -> float:
-        """Bound on the relative error of `success` for distributions that are doubles.
-
-        Ratios, sums of masses and a sum of positive terms; the hits' relative change is at most
-        that of the mass above.
-        """
+        """Bound on the relative error of `success` for distributions that are doubles."""
+        # the hits' relative change is at most that of the mass above
         return product(_ERROR, hits_error(guesses))
 
 
 def layers(p: Array, q: Array) -> Layers:
     """Slice the likelihood ratio of two mass functions; that of the decoys sums to one at most."""
     common = q > NEGLIGIBLE
-    certain = math.fsum(p[~common].tolist())
-    mass = q[common]
-    ratio = p[common] / mass
+    ratio = p[common] / q[common]
     order = np.argsort(-ratio)
-    ratio, mass = ratio[order], mass[order]
-    heights = ratio - np.append(ratio[1:], 0.0)
-    return Layers(certain, heights, np.minimum(running_sum(mass), 1.0))
+    above = np.minimum(running_sum(q[common][order]), 1.0)
+    return Layers(math.fsum(p[~common].tolist()), -np.diff(ratio[order], append=0.0), above)
 
 
 def running_sum(values: Array) -> Array:
-    """Sums of the first 1, 2, … of nonnegative values, each to a unit in its last place.
-
-    NumPy's running sum with the rounding errors of its own additions (Knuth's two-sum) added back:
-    a million terms cost no digits.
-    """
+    """Sums of the first 1, 2, … of nonnegative values, each to a unit in its last place."""
     sums = np.cumsum(values)
+    # the rounding errors of NumPy's own additions (Knuth's two-sum) are added back
     before = np.concatenate([[0.0], sums[:-1]])
     added = sums - before
     lost = (before - (sums - added)) + (values - added)
@@ -265,13 +246,12 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
     users, guesses = checked_counts(users, guesses)
     certain, above_one, mass = _ratios_less_one(target, decoys)
     order = np.argsort(above_one)
-    above_one, mass = above_one[order], mass[order]
-    steps = np.diff(above_one)  # below the least ratio all decoys are above, and nothing is gained
+    steps = np.diff(above_one[order])  # below the least ratio nothing is gained
+    mass = mass[order]
     below = np.minimum(running_sum(mass)[:-1], 1.0)
     above = np.minimum(running_sum(mass[::-1])[::-1][1:], 1.0)
     if guesses == 1:
-        rest = np.log1p(-np.minimum(above, BELOW_ONE))
-        gain = -below * np.expm1((users - 1) * rest)
+        gain = -below * np.expm1((users - 1) * np.log1p(-np.minimum(above, BELOW_ONE)))
     else:
         gain = np.maximum(expected_hits(users, above, guesses) - guesses * above, 0.0)
     return (1.0 - guesses / users) * certain + float(np.sum(steps * gain)) / users
@@ -432,7 +412,7 @@ def success_from_ratio_law(
 
 
 def _values(name: str, tail: Tail, grid: Array) -> Array:
-    """The tail at the grid, if it is one."""
+    """The tail at the grid, checked."""
     try:
         found = tail(grid)
     except (TypeError, ValueError) as failure:
