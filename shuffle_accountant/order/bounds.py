@@ -141,7 +141,11 @@ def _log_odds(count: str, r: int, k: int, eps0: float, alpha: float) -> float:
     if count == "paper":
         return math.log((r - k) // k) - 2.0 * k * eps0 - alpha
     if count == "full swaps":
-        return _full_swaps(r, k) - 2.0 * k * eps0 - alpha
+        h, others = float(k), float(r - 2 * k)
+        # M: an exchange that wins takes back more than half from h; more h, more of them
+        t = np.arange(max(k // 2 + 1.0, h - others), k + 1.0)
+        most = float(_log_sum(_log_binomial(h, t) + _log_binomial(others, k - t)))
+        return float(_log_binomial(float(r - k), h)) - most - 2.0 * k * eps0 - alpha
     costs = _costs(r, k, eps0) + alpha
     return -float(_log_sum(costs[:, 0])) if count == "one layer" else _layers(costs)
 
@@ -156,15 +160,6 @@ def _log_sum(terms: Array, axis: int = 0) -> Array:
     from scipy.special import logsumexp
 
     return np.asarray(logsumexp(terms, axis=axis))
-
-
-def _full_swaps(r: int, k: int) -> float:
-    """Logarithm of C(r - k, k)/M."""
-    h, others = float(k), float(r - 2 * k)
-    # M: an exchange that wins takes back more than half from h; more h, more of them
-    t = np.arange(max(k // 2 + 1.0, h - others), k + 1.0)
-    most = float(_log_sum(_log_binomial(h, t) + _log_binomial(others, k - t)))
-    return float(_log_binomial(float(r - k), h)) - most
 
 
 def _costs(r: int, k: int, eps0: float) -> Array:

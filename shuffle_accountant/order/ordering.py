@@ -22,12 +22,11 @@ With S the sum of the upper half of P less that of the lower half, Kendall's is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import permutations
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, inverse, permutation
@@ -219,9 +218,6 @@ def _pairs(groups: Groups) -> Any:
 
 KINDS = ("exact", "bound")
 
-# Largest change of one distance, given ascending ranks, their slices for each group, and n.
-_Change: TypeAlias = Callable[[IntArray, IntArray, IntArray, int], int]
-
 # n(n²-1)/3, the largest change of Spearman's distance, has to fit in 63 bits.
 _MOST_SPEARMAN = 3_000_000
 
@@ -245,7 +241,7 @@ def sensitivity(
         An integer, >= 0; 0 if all groups have one member.
     """
     validate.instance(Groups, groups=groups)
-    largest = _LARGEST[validate.choice(_LARGEST, distance=distance)]
+    distance = validate.choice(DISTANCES, distance=distance)
     kind = validate.choice(KINDS, kind=kind)
     rank = inverse(permutation(groups.n, order=order))
     if distance == "spearman" and groups.n > _MOST_SPEARMAN:
@@ -253,9 +249,8 @@ def sensitivity(
             f"distance must be another for more than {_MOST_SPEARMAN} users, got 'spearman'"
         )
     if kind == "bound":
-        width = _largest(rank, groups, _span)
-        return largest(np.arange(width + 1), np.array([0]), np.array([width + 1]), groups.n)
-    return _largest(rank, groups, largest)
+        return _without_gaps(_largest(rank, groups, "width") + 1, groups.n, distance)
+    return _largest(rank, groups, distance)
 
 
 def group_width(order: IntArray, groups: Groups) -> int:
@@ -265,26 +260,31 @@ def group_width(order: IntArray, groups: Groups) -> int:
         order: reference order, entry k is the user at rank k, shape (n,).
     """
     validate.instance(Groups, groups=groups)
-    return _largest(inverse(permutation(groups.n, order=order)), groups, _span)
+    return _largest(inverse(permutation(groups.n, order=order)), groups, "width")
 
 
-def _largest(rank: IntArray, groups: Groups, change: _Change) -> int:
+def _largest(rank: IntArray, groups: Groups, distance: str) -> int:
     """The largest change over all groups."""
-    whole = 0
+    most = 0
     if groups.overlapping:
         aligned = _aligned(rank, groups)
         # a group without gaps: its size says it all, so the largest is the worst
-        most = int(groups.sizes[aligned].max(initial=0))
-        whole = change(np.arange(most), np.array([0]), np.array([most]), groups.n) if most else 0
+        most = _without_gaps(int(groups.sizes[aligned].max(initial=0)), groups.n, distance)
         groups = Groups(groups.n, groups.members, groups.start[~aligned], groups.stop[~aligned])
-    rest = (
-        change(_sorted_ranks(rank, members, start, stop), start, stop, groups.n)
-        for members, start, stop in groups.pieces()
-    )
-    return max(whole, max(rest, default=0))
+    for members, start, stop in groups.pieces():
+        lead = np.repeat(np.arange(start.size) * rank.size, stop - start)
+        ranks = np.sort(rank[members] + lead) - lead  # ascending within each group
+        most = max(most, int(_changes(distance, ranks, start, stop, groups.n).max()))
+    return most
 
 
-def _aligned(rank: IntArray, groups: Groups) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _without_gaps(size: int, n: int, distance: str) -> int:
+    """The largest change for a group of neighbours in the order; 0 if there is none."""
+    ends = np.array([0]), np.array([size])
+    return int(_changes(distance, np.arange(size), *ends, n)[0]) if size else 0
+
+
+def _aligned(rank: IntArray, groups: Groups) -> NDArray[np.bool_]:
     """Whether each group's slice runs through consecutive ranks, all up or all down; (groups,)."""
     step = np.diff(rank[groups.members])
     last = groups.stop - 1
@@ -295,64 +295,35 @@ def _aligned(rank: IntArray, groups: Groups) -> np.ndarray[tuple[int], np.dtype[
     return found
 
 
-def _sorted_ranks(rank: IntArray, members: IntArray, start: IntArray, stop: IntArray) -> IntArray:
-    """The members' ranks, ascending within each group."""
-    lead = np.repeat(np.arange(start.size) * rank.size, stop - start)
-    return np.sort(rank[members] + lead) - lead
-
-
-def _halves(ranks: IntArray, start: IntArray, stop: IntArray) -> IntArray:
-    """Sum of each group's upper half less that of its lower half."""
-    # 64 bits hold any sum of ranks of a piece, and differences of sums would survive wrapping
+def _changes(
+    distance: str, ranks: IntArray, start: IntArray, stop: IntArray, n: int
+) -> IntArray:
+    """Largest change of one distance for each group; of the width, the group's own."""
+    size = stop - start
+    span = ranks[stop - 1] - ranks[start]
+    if distance == "width":
+        return span
+    if distance == "hamming":
+        return np.where(size > 1, size, 0)
+    if distance == "cayley":
+        return size - 1
+    if distance == "ulam":
+        return size - 1 + (span > size - 1)
+    if distance == "spearman":
+        place = np.arange(ranks.size) - np.repeat(start, size)
+        # (n-1-2k) with the sign of the half; a member in the middle has neither
+        weight = np.repeat(size, size) - 1 - 2 * place
+        signed = np.sign(weight) * (np.abs(weight) + np.repeat(n - size, size)) * -ranks
+        return 2 * np.add.reduceat(signed, start)
+    # the sum of each group's upper half less that of its lower half; 64 bits hold any sum of ranks
+    # of a piece, and differences of sums would survive wrapping
     total = np.concatenate([[0], np.cumsum(ranks)])
-    half = (stop - start) // 2
-    upper = total[stop] - total[stop - half]
-    lower = total[start + half] - total[start]
-    return np.asarray(upper - lower)
+    half = size // 2
+    halves = total[stop] - total[stop - half] - (total[start + half] - total[start])
+    if distance == "footrule":
+        return 2 * halves
+    return size * (size - 1) // 2 + 2 * (halves - size * size // 4)
 
-
-def _span(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    return int((ranks[stop - 1] - ranks[start]).max())
-
-
-def _kendall(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    size = stop - start
-    gaps = _halves(ranks, start, stop) - size * size // 4
-    return int((size * (size - 1) // 2 + 2 * gaps).max())
-
-
-def _footrule(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    return int(2 * _halves(ranks, start, stop).max())
-
-
-def _spearman(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    size = stop - start
-    place = np.arange(ranks.size) - np.repeat(start, size)
-    # (n-1-2k) with the sign of the half; a member in the middle has neither
-    weight = np.repeat(size, size) - 1 - 2 * place
-    signed = np.sign(weight) * (np.abs(weight) + np.repeat(n - size, size)) * -ranks
-    return int(2 * np.add.reduceat(signed, start).max())
-
-
-def _hamming(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    most = int((stop - start).max())
-    return most if most > 1 else 0
-
-
-def _cayley(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    return int((stop - start).max()) - 1
-
-
-def _ulam(ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
-    size = stop - start
-    gap = ranks[stop - 1] - ranks[start] > size - 1
-    return int((size - 1 + gap).max())
-
-
-_LARGEST: dict[str, _Change] = {
-    change.__name__.removeprefix("_"): change
-    for change in (_kendall, _hamming, _cayley, _footrule, _spearman, _ulam)
-}
 
 # Most users whose n! orders are listed by `verify_alpha`.
 _MOST_VERIFIED = 7

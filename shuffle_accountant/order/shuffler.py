@@ -59,7 +59,21 @@ class Shuffler(ABC):
         Returns:
             New data; arrays and tuples stay what they are.
         """
-        return _permuted(y, self.permutation(rng))
+        permutation = self.permutation(rng)
+        if isinstance(y, (str, bytes, dict, set, frozenset)) or not hasattr(y, "__len__"):
+            raise TypeError(f"y must be a list or an array, got a {type(y).__name__}")
+        shape = getattr(y, "shape", None)
+        if shape is not None and len(shape) == 0:
+            raise TypeError("y must be a list or an array, got a single entry")
+        length, n = len(y) if shape is None else int(shape[0]), permutation.size
+        if length != n:
+            raise ValueError(f"y must have {n} entries along its first axis, got {length}")
+        if hasattr(y, "iloc"):
+            return y.iloc[permutation]
+        if shape is None:
+            entries = [y[place] for place in permutation.tolist()]
+            return tuple(entries) if isinstance(y, tuple) else entries
+        return y[permutation]
 
     @abstractmethod
     def alpha_for(self, groups: Groups) -> float:
@@ -69,23 +83,6 @@ class Shuffler(ABC):
         if validate.instance(Groups, groups=groups).n != self.n:
             raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
         return groups
-
-
-def _permuted(y: Any, permutation: IntArray) -> Any:
-    if isinstance(y, (str, bytes, dict, set, frozenset)) or not hasattr(y, "__len__"):
-        raise TypeError(f"y must be a list or an array, got a {type(y).__name__}")
-    shape = getattr(y, "shape", None)
-    if shape is not None and len(shape) == 0:
-        raise TypeError("y must be a list or an array, got a single entry")
-    length, n = len(y) if shape is None else int(shape[0]), permutation.size
-    if length != n:
-        raise ValueError(f"y must have {n} entries along its first axis, got {length}")
-    if hasattr(y, "iloc"):
-        return y.iloc[permutation]
-    if shape is None:
-        entries = [y[place] for place in permutation.tolist()]
-        return tuple(entries) if isinstance(y, tuple) else entries
-    return y[permutation]
 
 
 class BlockShuffler(Shuffler):
