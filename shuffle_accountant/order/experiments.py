@@ -103,13 +103,7 @@ def crescents(
     return Crescents(points, 4 * cluster + 2 * moon + half)
 
 
-# The columns of the file as distributed, which has no header.
-_COLUMNS = [
-    *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation"),
-    *("relationship", "race", "sex", "capital-gain", "capital-loss", "hours-per-week"),
-    *("native-country", "income"),
-]
-# Other names in use for them, with hyphens for blanks, dots and underscores.
+# Names in use for the last column, with hyphens for blanks, dots and underscores.
 _INCOMES = ("income", "income-per-year", "class", "salary", "target")
 
 
@@ -141,15 +135,15 @@ def read_adult(path: str | os.PathLike[str]) -> AdultTable:
         ]
     if not rows:
         raise ValueError(f"path must be a CSV file of the Adult table, got the empty {str(path)!r}")
-    header = _COLUMNS
+    places = [0, 5, 14]  # in the file as distributed, which has no header
     if not _is_number(rows[0][0]):
         header = [re.sub("[ _.]", "-", cell.lower()) for cell in rows.pop(0)]
-    income = next((name for name in _INCOMES if name in header), "income")
-    places = []
-    for name in ("age", "marital-status", income):
-        if name not in header:
-            raise ValueError(f"path must have a column {name!r}, got columns {', '.join(header)}")
-        places.append(header.index(name))
+        names = ["age", "marital-status", next((x for x in _INCOMES if x in header), "income")]
+        for name in names:
+            if name not in header:
+                columns = ", ".join(header)
+                raise ValueError(f"path must have a column {name!r}, got columns {columns}")
+        places = [header.index(name) for name in names]
     for number, row in enumerate(rows, 1):
         if len(row) <= max(places) or not _is_number(row[places[0]]):
             raise ValueError(f"path must hold rows of the Adult table, got {row!r} as row {number}")
@@ -411,8 +405,7 @@ def local_distributions(
     radius = validate.finite_nonnegative(radius=radius)
     # many people may share a place
     distinct, place = np.unique(places, axis=0, return_inverse=True)
-    place = place.ravel()
-    counts = np.zeros((distinct.shape[0], categories))
+    place, counts = place.ravel(), np.zeros((distinct.shape[0], categories))
     np.add.at(counts, (place, labels), 1.0)
     around = cKDTree(distinct).query_ball_point(distinct, radius)
     totals = np.stack([counts[near].sum(axis=0) for near in around])

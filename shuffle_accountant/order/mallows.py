@@ -89,10 +89,7 @@ DISTANCES: dict[str, Callable[[IntArray], int]] = {
 
 
 def decode(codes: IntArray) -> IntArray:
-    """The permutation whose i-th entry is the ``codes[i]``-th smallest value not used before.
-
-    ``0 <= codes[i] < n - i``; one-line form, shape (n,), int64.
-    """
+    """The permutation whose i-th entry is the ``codes[i]``-th smallest value not used before."""
     loop = compiled(_loop)
     if loop is _loop:  # Python itself would take a minute at a million
         return decode_by_doubling(codes)
@@ -211,11 +208,9 @@ class Mallows(ABC):
 
     @property
     def _concentration(self) -> float:
-        """Theta, or its limit where doubles cannot distinguish them: 0 if tiny, infinity if huge.
-
-        A distance is at most n²; below 1e-18 / n² all masses are equal to the last digit. Beyond
-        1000 + log(n) no double is small enough for the mass of all permutations but the identity.
-        """
+        """Theta, or its limit, 0 or infinity, where doubles cannot distinguish them."""
+        # a distance is at most n², and masses are equal to the last digit; beyond 1000 + log(n) no
+        # double is small enough for the mass of all permutations but the identity
         if self.theta * self.n**2 < 1e-18:
             return 0.0
         return math.inf if self.theta > 1000.0 + 2.0 * math.log(self.n) else self.theta
@@ -366,17 +361,14 @@ class MallowsHamming(Mallows):
 
     @cached_property
     def _free(self) -> tuple[IntArray, Array]:
-        """Numbers of entries that are not pinned, ascending, and masses relative to the largest.
-
-        Beyond 40 plus ten standard deviations a Poisson law has less than 1e-18 of its mass.
-        """
+        """Numbers of entries that are not pinned, ascending, and masses relative to the largest."""
         if self._concentration == 0.0:
             return np.array([self.n]), np.array([1.0])
         if self._concentration == math.inf:
             return np.array([0]), np.array([1.0])
         log_mean, n = self._log_mean, self.n
         mode = n if log_mean >= math.log(n) else int(math.exp(log_mean))
-        reach = 40 + int(10.0 * math.sqrt(mode))
+        reach = 40 + int(10.0 * math.sqrt(mode))  # beyond is less than 1e-18 of a Poisson law
         above = np.arange(mode + 1, min(n, mode + reach) + 1)
         below = np.arange(mode, max(0, mode - reach), -1)
         up = np.cumsum(log_mean - np.log(above))  # P(f) / P(f-1) = mean / f

@@ -4,8 +4,7 @@ The order decides the utility, never the privacy: the sensitivity is computed fo
 taken. The smallest possible width is the bandwidth of the graph of users who share a group, which
 is NP-hard to find, so all methods but sorting by a scalar are heuristics and none is always best.
 
-Largest change of a distance from the reference order when a group's values are permuted.
-
+*Sensitivity*, the largest change of a distance from the order when a group's values are permuted.
 Write P for the ascending ranks of a group's r members. Neighbours permute values among P, which are
 the entries of the one-line permutation that lie in P. The largest change of each distance is
 
@@ -61,7 +60,6 @@ def reference_order(
     Without, the one with the largest group comes first.
 
     Args:
-        method: one of the four.
         coarse: a coarser collection of groups (its breadth first order is taken) or an order, shape
             (n,); not for "sort".
         root: where "bfs" begins; without ``coarse``, its component comes first.
@@ -295,9 +293,7 @@ def _aligned(rank: IntArray, groups: Groups) -> NDArray[np.bool_]:
     return found
 
 
-def _changes(
-    distance: str, ranks: IntArray, start: IntArray, stop: IntArray, n: int
-) -> IntArray:
+def _changes(distance: str, ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> IntArray:
     """Largest change of one distance for each group; of the width, the group's own."""
     size = stop - start
     span = ranks[stop - 1] - ranks[start]

@@ -48,16 +48,13 @@ class Shuffler(ABC):
         """
 
     def shuffle(self, y: Any, rng: RandomSource = None) -> Any:
-        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
+        """The values in shuffled order, ``y[permutation]``, as new data.
 
         Args:
-            y: a list or other sequence (a list comes back), a tuple, an array of any library with
-                integer-array indexing, or a pandas object (by position); n entries along its first
-                axis.
+            y: n entries along its first axis: a list or other sequence (a list comes back), a
+                tuple, an array of any library with integer-array indexing, or a pandas object (by
+                position), which come back as what they are.
             rng: see `permutation`.
-
-        Returns:
-            New data; arrays and tuples stay what they are.
         """
         permutation = self.permutation(rng)
         if isinstance(y, (str, bytes, dict, set, frozenset)) or not hasattr(y, "__len__"):
@@ -88,8 +85,7 @@ class Shuffler(ABC):
 class BlockShuffler(Shuffler):
     """Shuffles uniformly within each of disjoint groups: alpha = 0, and no value leaves its group.
 
-    Permuting the values of a group beforehand does not change the distribution of the output at
-    all. Users in no group keep their value.
+    Users in no group keep their value.
     """
 
     alpha = 0.0
@@ -98,8 +94,7 @@ class BlockShuffler(Shuffler):
         label = partition(validate.instance(Groups, groups=groups))
         if label is None:
             raise ValueError("groups must be disjoint (or equal), got two that overlap")
-        self.groups = groups
-        self._label = label
+        self.groups, self._label = groups, label
         self._by_block = np.argsort(label, kind="stable")
 
     def permutation(self, rng: RandomSource = None) -> IntArray:

@@ -137,11 +137,9 @@ def _merged(p: Array, q: Array) -> tuple[Array, Array]:
     sent = q > 0.0
     p, q = p[sent], q[sent]
     # the bits of positive doubles are in the order of the doubles
-    _, index = np.unique((p / q).view(np.int64) >> 4, return_inverse=True)
-    index = index.ravel()
-    count = int(index.max()) + 1
-    first, second = (np.bincount(index, masses, count).astype(np.float64) for masses in (p, q))
-    return first, second
+    found, index = np.unique((p / q).view(np.int64) >> 4, return_inverse=True)
+    index, count = index.ravel(), found.size
+    return np.bincount(index, p, count).astype(float), np.bincount(index, q, count).astype(float)
 
 
 def signals(randomizer: ConcreteRandomizer, prior: ArrayLike | None) -> tuple[Signal, Signal]:
@@ -192,17 +190,16 @@ def _cells(randomizer: ConcreteRandomizer, weights: Array) -> tuple[Signal, Sign
 
     Merged cells are less informative, cells split over their ends more.
     """
-    made = []
-    held = weights > 0.0
-    for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC):
+
+    def signal(side: Bound) -> Signal:
         # mass left out, and width of a cell in nats; the masses of cells are good to 1e-13
         found, error = randomizer.letters((0, 1), side, tail=1e-30, resolution=1e-4)
-        rows = found[:-1]
-        sent = rows.any(axis=0)
-        rows = rows[:, sent]
+        *rows, blanket = found[:, found[:-1].any(axis=0)]
+        sent, held = np.array(rows), weights > 0.0
         inexact = 4.0 * float(np.max(error, initial=0.0)) + 1e-13
-        made.append(Signal(weights[held], rows[held], weights @ rows, found[-1, sent], inexact))
-    return made[0], made[1]
+        return Signal(weights[held], sent[held], weights @ sent, blanket, inexact)
+
+    return signal(Bound.OPTIMISTIC), signal(Bound.PESSIMISTIC)
 
 
 def _bits(answers: YesCounts, eps0: float) -> Signal:
@@ -358,8 +355,8 @@ def input_bound(
     """Upper bound of ``I(X1; Z | X_-1)`` by the blanket, itself as a certified bracket.
 
     The target's input X1 has the prior given the others' inputs, which are anything and known to
-    the adversary. All messages are randomized and shuffled to Z. The others' messages hide at least
-    as much as n - 1 decoys that send the randomizer's blanket, or else a blank:
+    the adversary. The others' messages hide at least as much as n - 1 decoys that send the
+    randomizer's blanket, or else a blank:
 
         I(X1; Z | X_-1) <= sum_x pi(x) Phi_n(R_x, B) - Phi_n(mean of R_x, B),
 
@@ -378,8 +375,8 @@ def input_bound(
             `LaplaceRandomizer` and a `GaussianRandomizer` are the two numbers 0 and 1; for Laplace
             noise the others' inputs may be anything in [0, 1], for Gaussian noise they are 0 or 1.
             Frequency oracles allow 12 inputs of positive prior, or the uniform prior; with an eps0
-            above 300 they are bounded by the prior's entropy alone. For a
-            `GeneralRandomizer` it must be None, and the bound holds for all.
+            above 300 they are bounded by the prior's entropy alone. For a `GeneralRandomizer` it
+            must be None, and the bound holds for all.
 
     Returns:
         Bracket in nats of the right-hand side; its upper end bounds the leakage. It is never above

@@ -150,10 +150,10 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         max(m_2/2n - m_3/6n^2, n D((1 - 1/n) Q + P/n ‖ Q)) <= Phi_n
             <= min(log(1 + m_2/n), m_2/2n - m_3/6n^2 + m_2^2/n^2 + (m_4 - 3 m_2^2)/3n^3, D(P‖Q)).
 
-    The fourth derivative of x log x is positive and falls, which bounds the polynomial's remainder
-    from below by 0 and from above by a third of the fourth power; ``log(1 + m_2/n)`` is Jensen's
-    inequality; the sum of the messages' own divergences is what independence leaves. Hence also
-    ``D - log(1 + m_2/n) <= I(K; Z) <= D``.
+    The fourth derivative of x log x is positive and falls, so the polynomial's remainder is between
+    0 and a third of the fourth power; ``log(1 + m_2/n)`` is Jensen's inequality; the sum of the
+    messages' own divergences is what independence leaves. Hence also ``D - log(1 + m_2/n) <= I(K;
+    Z) <= D``.
     """
     pair, users = _absolutely_continuous(p, q, users)
     if pair is None:
@@ -214,10 +214,8 @@ def leading_constant(p: ArrayLike, q: ArrayLike | None = None) -> float:
     """
     target, decoys = two_laws(p, optimal_decoy(p) if q is None else q)
     spread = target * (1.0 - target)
-    if np.any((spread > 0.0) & (decoys <= 0.0)):
-        return math.inf
     kept = spread > 0.0
-    with np.errstate(over="ignore"):  # beyond a double it is infinite
+    with np.errstate(divide="ignore", over="ignore"):  # beyond a double it is infinite
         return 0.5 * float(np.sum(spread[kept] / decoys[kept]))
 
 
@@ -270,10 +268,7 @@ def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     """Expansion of ``I(Y1; Z)``, whose first term is ``sum_y P(1 - P)/Q / 2n``.
 
     'Mutual Information Bounds in the Shuffle Model', Theorems 3, 5 and 8, with one more term,
-
-        (sum_y P(1 - Q^2)/Q^2 / 12 - chi^2^2/4 + m_3/6) / n^2,
-
-    so the remainder is ``O(n^-3)``.
+    ``(sum_y P(1 - Q^2)/Q^2 / 12 - chi^2^2/4 + m_3/6) / n^2``. The remainder is ``O(n^-3)``.
     """
     exposure = Exposure(*_given(p, q)[:2])
     limit = exposure.seen if exposure.exposed.any() else 0.0
@@ -330,9 +325,8 @@ def heterogeneous_message(
     """Upper bound of ``I(Y1; Z)`` for independent users, user 0 the target; itself as a bracket.
 
     The others' messages are draws from ``mu(y) = min_l P_l(y)`` or else blank: Theorems 9 and 10 of
-    'Mutual Information Bounds in the Shuffle Model'. Users who are unlike the rest shrink mu; the
-    messages of any of them may be left out, since whoever knows their distributions can add them
-    again.
+    'Mutual Information Bounds in the Shuffle Model'. Users who are unlike the rest shrink mu. They
+    may be left out: whoever knows their distributions can add their messages again.
 
     Args:
         among: which other users hide the target, none twice; by default all.

@@ -229,10 +229,7 @@ class Channel:
         return cls(randomizer.matrix())
 
     def to_randomizer(self) -> DiscreteRandomizer:
-        """The channel as what each user of a shuffled round applies.
-
-        Names, and outputs that are never seen, are left out.
-        """
+        """The channel as what each user of a shuffled round applies, without outputs never seen."""
         return DiscreteRandomizer(self.matrix[:, self.matrix.any(axis=0)])
 
     def __repr__(self) -> str:
@@ -266,10 +263,7 @@ class Channel:
     def posterior_vulnerability(
         self, prior: ArrayLike | None = None, gain: ArrayLike | None = None
     ) -> float:
-        """``sum_y max_w sum_x pi_x C[x, y] g(w, x)``: expected gain, given the output (Def. 2).
-
-        Never below the prior vulnerability.
-        """
+        """``sum_y max_w sum_x pi_x C[x, y] g(w, x)``: expected gain, given the output (Def. 2)."""
         joint = prior_over(len(self.inputs), prior)[:, None] * self.matrix
         return math.fsum(np.max(_expected_gains(joint, gain), axis=0))
 
@@ -335,8 +329,8 @@ class Channel:
     def is_refined_by(self, other: Channel, *, tolerance: float = 1e-8) -> bool:
         """Whether ``other`` leaks no more than this channel for any prior and gain (Theorem 4).
 
-        That is, whether this channel in cascade with some channel is ``other``: linear programming
-        over (outputs of this one) x (outputs of the other) variables, after merging columns.
+        That is, whether this channel in cascade with some channel is ``other``, by linear
+        programming over all pairs of their outputs.
 
         Args:
             tolerance: largest difference of an entry of the cascade.

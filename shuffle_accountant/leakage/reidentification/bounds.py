@@ -271,14 +271,13 @@ def bracket(
     The upper end is that of `bound`. The lower end is attained, by a dataset in which all other
     users hold one same input: ``max over x of beta_n(R(target), R(x))``. The gap between them is
     that of the theorems, not of arithmetic, and is not in the ledger. For one guess the lower end
-    was the truth in every small case that was enumerated, which is no theorem; for more guesses it
-    need not be, and others who hold different inputs may be worse.
+    was the truth in every small case that was enumerated; for more, others who hold different
+    inputs may be worse.
 
     Args:
         randomizer: as in `bound`. The lower end of a `GeneralRandomizer` is attained by binary
             randomized response, the one with finite `eps0` of which nothing else is known.
         target: as in `bound`; None is the worst input.
-
     """
     known, users, guesses = _checked(randomizer, users, guesses)
     held = _held(known, target)
@@ -314,7 +313,6 @@ def bound_among(
         others: the others' distributions, one per row, shape (distributions, messages).
         users: messages n, the target's included, if several users share a distribution; in [2,
             2^53], by default one more than the rows.
-
     """
     target = law(p=p)
     table = numbers(others=others)

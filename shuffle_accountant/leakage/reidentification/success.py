@@ -381,7 +381,6 @@ def success_from_ratio_law(
         ratios: the grid: at least 1e-280, finite, strictly rising; 0 is put before it. It
             should reach to the largest ratio, or to where ``P(w > t)`` does not count.
         error: relative error of the two functions' values, in [0, 1].
-
     """
     users, guesses = checked_counts(users, guesses)
     error = validate.closed_unit(error=error)
