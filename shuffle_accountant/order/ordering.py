@@ -272,14 +272,14 @@ def _largest(rank: IntArray, groups: Groups, distance: str) -> int:
     for members, start, stop in groups.pieces():
         lead = np.repeat(np.arange(start.size) * rank.size, stop - start)
         ranks = np.sort(rank[members] + lead) - lead  # ascending within each group
-        most = max(most, int(_changes(distance, ranks, start, stop, groups.n).max()))
+        most = max(most, _change(distance, ranks, start, stop, groups.n))
     return most
 
 
 def _without_gaps(size: int, n: int, distance: str) -> int:
     """The largest change for a group of neighbours in the order; 0 if there is none."""
     ends = np.array([0]), np.array([size])
-    return int(_changes(distance, np.arange(size), *ends, n)[0]) if size else 0
+    return _change(distance, np.arange(size), *ends, n) if size else 0
 
 
 def _aligned(rank: IntArray, groups: Groups) -> NDArray[np.bool_]:
@@ -293,32 +293,32 @@ def _aligned(rank: IntArray, groups: Groups) -> NDArray[np.bool_]:
     return found
 
 
-def _changes(distance: str, ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> IntArray:
-    """Largest change of one distance for each group; of the width, the group's own."""
+def _change(distance: str, ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    """Largest change of a distance for any group, or the largest width, from ascending ranks."""
     size = stop - start
     span = ranks[stop - 1] - ranks[start]
     if distance == "width":
-        return span
+        return int(span.max())
     if distance == "hamming":
-        return np.where(size > 1, size, 0)
+        return int(np.where(size > 1, size, 0).max())
     if distance == "cayley":
-        return size - 1
+        return int(size.max()) - 1
     if distance == "ulam":
-        return size - 1 + (span > size - 1)
+        return int((size - 1 + (span > size - 1)).max())
     if distance == "spearman":
         place = np.arange(ranks.size) - np.repeat(start, size)
         # (n-1-2k) with the sign of the half; a member in the middle has neither
         weight = np.repeat(size, size) - 1 - 2 * place
         signed = np.sign(weight) * (np.abs(weight) + np.repeat(n - size, size)) * -ranks
-        return 2 * np.add.reduceat(signed, start)
+        return int(2 * np.add.reduceat(signed, start).max())
     # the sum of each group's upper half less that of its lower half; 64 bits hold any sum of ranks
     # of a piece, and differences of sums would survive wrapping
     total = np.concatenate([[0], np.cumsum(ranks)])
     half = size // 2
     halves = total[stop] - total[stop - half] - (total[start + half] - total[start])
     if distance == "footrule":
-        return 2 * halves
-    return size * (size - 1) // 2 + 2 * (halves - size * size // 4)
+        return int(2 * halves.max())
+    return int((size * (size - 1) // 2 + 2 * (halves - size * size // 4)).max())
 
 
 # Most users whose n! orders are listed by `verify_alpha`.

@@ -120,7 +120,7 @@ class PreservationDelta(Bracket):
         return made, ()
 
 
-def share(**named: Any) -> Fraction:
+def share(**named: Eta) -> Fraction:
     """The one named argument as the number that was written: the float 0.7 is 7/10."""
     ((name, value),) = named.items()
     allowed, got = f"{name} must be a number in [0, 1]", validate.shown(value)
