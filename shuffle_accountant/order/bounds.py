@@ -4,12 +4,8 @@ All theorems are of Meehan et al., 'Privacy Implications of Shuffling'. The mech
 every value with eps local privacy and shuffles so that any two orders of the values inside a group
 differ by a factor e^alpha at most in the distribution of the output.
 
-* Theorem 4.1 (`posterior_odds_bound`): an adversary with any prior, who knows the values of a group
-  without their order and all values outside of it, changes the odds between two inputs of one user
-  by at most e^alpha.
-* Theorem 4.2 (`reidentification_bound`): an adversary who points out k slots for k users of a group
-  of r wins if more than k/2 of them are right; their odds are bounded. The printed count of
-  permutations that lose can be replaced by better ones, proved in the same way.
+Theorem 4.1 is `posterior_odds_bound`, Theorem 4.2 `reidentification_bound`. Besides:
+
 * Theorem 4.4: the same shuffle, with dispersion theta, protects any other groups G' at
   ``theta Delta(G')``, Delta being the sensitivity (`DSigmaShuffler.alpha_for`). The same measure of
   sensitivity, or an upper bound of it, must stand for both.
@@ -90,9 +86,11 @@ def reidentification_bound(
 ) -> ReidentificationBound:
     """Odds against pointing out the reports of k users of a group of r among all that is released.
 
-    Theorem 4.2 of Meehan et al. and three refinements. Let N be how many of the adversary's k slots
-    hold values of the k users, and p_w the chance of N = w given the output. Exchanging t of those
-    values against t values of other members of the group costs a factor ``e^(alpha + 2 t eps0)``.
+    An adversary who points out k slots wins if more than k/2 of them are right. Theorem 4.2 of
+    Meehan et al. and three refinements of its count of permutations that lose. Let N be how many of
+    the adversary's k slots hold values of the k users, and p_w the chance of N = w given the
+    output. Exchanging t of those values against t values of other members of the group costs a
+    factor ``e^(alpha + 2 t eps0)``.
 
     * "paper": all k are exchanged against one of ``floor((r - k)/k)`` disjoint other sets.
     * "full swaps": against any of ``C(r - k, k)`` sets; one that loses is reached from at most

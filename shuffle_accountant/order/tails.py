@@ -232,10 +232,10 @@ class _Side:
         return link * self._sum(j + 1, above) / self._sum(j, here)
 
     def ratios(self, first: int, last: int) -> Array:
-        """A_m(j + 1) / A_m(j) for j = first … last - 1, by a recurrence that adds positive terms.
+        """A_m(j + 1) / A_m(j) for j = first … last - 1, by the recurrence of Laguerre polynomials.
 
-        ``(m - j + 1) A(j - 1) = (lambda - m + 2 j) A(j) + (j + 1) A(j + 1)``: A is a Laguerre
-        polynomial. Where the middle factor is positive it is run downwards, elsewhere upwards; so
+        ``(m - j + 1) A(j - 1) = (lambda - m + 2 j) A(j) + (j + 1) A(j + 1)``. Where the middle
+        factor is positive it is run downwards, elsewhere upwards; so all terms are positive, and
         no step enlarges the relative error of the step before.
         """
         m, rate = self.m, self.rate

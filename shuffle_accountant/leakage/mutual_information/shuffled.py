@@ -180,10 +180,7 @@ class Ratios:
         return self.gap / self.q
 
     def moment(self, order: int) -> float:
-        """``E_Q[(p/q - 1)^order]``; of order 2 it is the chi-squared divergence of P from Q.
-
-        Infinite for higher orders of ratios above 1e100.
-        """
+        """``E_Q[(p/q - 1)^order]``; infinite for orders above 2 of ratios above 1e100."""
         if order == 2:
             return math.fsum((self.gap * self.centred).tolist())
         if float(self.centred.max()) > 1e100:
@@ -430,13 +427,11 @@ def _exponential_integral(x: Array) -> Array:
 
 
 def integrand(pairs: Ratios, v: Array, users: int) -> tuple[Array, Array]:
-    """``F`` at points v = log s, and a bound of the error of each value.
+    """``F`` at points v = log s, shape (b, k), of b pairs, and a bound of the error of each value.
 
     The points themselves are rounded, so s is off by a relative ``(|v| + 4)`` units; that error is
     included, as one of every exponent. Sensitivities: with |x| = |uc| off by a relative r, ``e^(-x)
     - 1 + x`` is off by ``(2 + u) r`` and ``1 - e^(-x)`` by ``(1 + u) r`` at most, because x >= -u.
-
-    The arrays of the pairs have the shape (b, m), v and both results (b, k).
     """
     others = float(users - 1)
     s = np.exp(v)

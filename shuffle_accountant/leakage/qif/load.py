@@ -14,10 +14,9 @@ The numerator is a coefficient of a product of power series: a mean over L equid
 t of ``prod_j Z_j(t)``, where ``Z_j(t) = E[e^(it(X_j - n theta_j)); X_j <= m]``. Totals n - L,
 n + L, … are taken for n; with L = 13 sqrt(n) + 60 they have less than 1e-30 of the chance of n.
 
-Z is the characteristic function of the whole distribution, whose logarithm is ``n theta_j (e^it
-- 1 - it)``, less the transform of the tail that is excluded. In this form rounding in the
-product over a trillion bins is a multiple of their tails, which are small where the chance is
-not.
+Z is the characteristic function of the whole distribution, whose logarithm is ``n theta_j (e^it - 1
+- it)``, less the transform of the tail that is excluded. So rounding in the product over a trillion
+bins is a multiple of their tails, which are small where the chance is not.
 
 *Short cuts*, both exact to the stated accuracy: two bins have the closed form of the binomial
 distribution's mean deviation; and bins of equal means lambda >= 10^8 have
@@ -276,14 +275,9 @@ def log_characteristic(mean: float, angles: Array) -> Complex:
 
 
 class Occupancy:
-    """Chances of thresholds, for one number of balls and one side.
+    """Chances of thresholds for some bins: that none has more (ABOVE), or fewer (BELOW), than m.
 
-    Args:
-        users: number n of balls, >= 1.
-        bins: bins that the thresholds are for.
-        free: mean number of balls in bins that no threshold is for, >= 0; with the means of
-            ``bins`` it adds up to ``users``.
-        side: ABOVE for P(no bin has more than m), BELOW for P(no bin has fewer than m).
+    ``free`` >= 0 is the mean number of balls in all other bins.
     """
 
     def __init__(self, users: int, bins: Sequence[Bins], free: float, side: Side) -> None:
@@ -321,10 +315,9 @@ class Occupancy:
     def _frequencies(self, worst: Integers) -> int:
         """Number of frequencies that matter, 0 included, at the threshold with the largest tails.
 
-        |Z(t)| is at most |characteristic function| + tail and, because a cut Poisson
-        distribution is unimodal, at most (largest mass)/sin(t/2): summing by parts, twice the
-        largest mass is its total variation. Both fall in t, so the first frequency of a block
-        bounds the others.
+        |Z(t)| is at most |characteristic function| + tail and, because a cut Poisson distribution
+        is unimodal, at most (largest mass)/sin(t/2), by parts. Both fall in t, so the first
+        frequency of a block bounds the others.
         """
         most = self._length // 2
         starts = np.unique(np.rint(np.geomspace(1, most + 1, 400)).astype(np.int64))
