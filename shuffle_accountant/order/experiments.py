@@ -306,8 +306,7 @@ def learnability(
 ) -> float:
     """Accuracy on other people of a model that was trained on places and shuffled reports.
 
-    The measure of Meehan et al. for their synthetic data. For coarser classes merge the values
-    first: ``labels >> 1`` of `crescents` are four classes, ``labels >> 2`` are two.
+    The measure of Meehan et al. for their synthetic data.
 
     Args:
         released: value in each of their slots, integers >= 0, shape (n,).
@@ -348,14 +347,13 @@ def distribution_error(
     model's prediction at each place from what is true there, over that of the uniform distribution.
     0 is perfect, 1 no better than not looking.
 
-    The paper's text alternates between predicting inputs and predicting reports. For inputs give
-    their distributions as ``truth``, and ``eps0``, so that the noise is taken out of the
-    prediction; for reports give theirs, and no ``eps0``.
+    To predict inputs give their distributions as ``truth``, and ``eps0``, so that the noise is
+    taken out of the prediction; to predict reports give theirs, and no ``eps0``.
 
     Args:
         released: value in each of their slots, in 0 … categories - 1, shape (n,).
         truth: distribution at each place, shape (n, categories); see `local_distributions`.
-        eps0: of the randomized response that made the reports, nats, > 0, to predict inputs.
+        eps0: of the randomized response that made the reports, nats, > 0.
 
     Raises:
         ImportError: scikit-learn is not installed.

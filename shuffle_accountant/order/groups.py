@@ -65,8 +65,7 @@ class Groups:
         in no group: nothing is asked for that user then.
 
         Args:
-            lists: the groups, each an iterable of users' numbers, in the order in which a breadth
-                first search is to visit them.
+            lists: the groups, users' numbers in the order of a breadth first search's visits.
             users: number of users; by default one more than the largest number that is listed.
         """
         groups = validate.items(lists=lists)

@@ -164,11 +164,9 @@ def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int 
     This is ``beta_n^k(p, q)`` of 'Bayesian Advantage of Re-Identification Attack in the Shuffle
     Model' (Theorems 2 and 4, here for any number of guesses and with ties), exact to round-off: the
     relative error is at most 64 + 32 k units of 2^-53 up to 64 guesses, and below 1e-11 for more.
-    Time is that of sorting the messages, whatever n.
 
     Returns:
-        A probability in [k/n, 1] (up to round-off): 1 if the distributions have no message in
-        common, and k/n if they are equal.
+        A probability in [k/n, 1], up to round-off.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
@@ -220,8 +218,7 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
     Theorem 8 is the bound ``1 / (n gamma)`` of it, with ``gamma = e^-eps0``.
 
     Args:
-        gamma: share of each other user's distribution that is the target's, in [0, 1]; psi of 0 is
-            1.
+        gamma: share of each other user's distribution that is the target's, in [0, 1].
     """
     gamma = validate.closed_unit(gamma=gamma)
     users, guesses = checked_counts(users, guesses)
@@ -276,9 +273,8 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         max(D, (n - 1) f) / n <= Adv+ <= f + (M - 1)/n (1 - (1 - (D - f)/(M - 1))^n) <= D.
 
     Below: the largest ratio has a mean of at least that of max(w_1, 1), by Jensen's inequality.
-    Above: the step before the last one in the proof of Theorem 5, which keeps M. The theorem's own
-    bounds are `published.theorem_5`. For n = 1 both ends are 0. The width is that of the theorem,
-    not of arithmetic.
+    Above: the step before the last one in the proof of Theorem 5, which keeps M. For n = 1 both
+    ends are 0. The width is that of the theorem, not of arithmetic.
     """
     target, decoys = two_laws(p, q)
     users, _ = checked_counts(users, 1)
