@@ -72,10 +72,9 @@ def checked_input(inputs: int, **named: int | ArrayLike) -> Input:
 
 
 def message_laws(randomizer: FiniteRandomizer, *inputs: Input) -> tuple[Array, Array]:
-    """Distributions of the messages of users with the given inputs, and the blanket.
+    """Laws of the messages of users with these inputs, shape (inputs, messages), and the blanket.
 
-    Shapes (len(inputs), messages) and (messages,). Messages are classes of messages that these
-    inputs and the blanket do not distinguish.
+    Messages are classes of messages that these inputs and the blanket do not distinguish.
     """
     held = tuple(dict.fromkeys(x for one in inputs for x in one.values))
     place = {x: i for i, x in enumerate(held)}
