@@ -13,9 +13,13 @@ from shuffle_accountant.order.bounds import compose, posterior_odds_bound, reide
 from shuffle_accountant.order.experiments import inference_attack, learnability
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.mallows import MallowsCayley, MallowsHamming, MallowsKendall
-from shuffle_accountant.order.ordering import reference_order
+from shuffle_accountant.order.ordering import (
+    group_width,
+    reference_order,
+    sensitivity,
+    verify_alpha,
+)
 from shuffle_accountant.order.preservation import preservation_delta, preservation_mc
-from shuffle_accountant.order.sensitivities import group_width, sensitivity, verify_alpha
 from shuffle_accountant.order.shuffler import BlockShuffler, DSigmaShuffler, OrderWarning
 
 __all__ = [

@@ -4,12 +4,8 @@ All theorems are of Meehan et al., 'Privacy Implications of Shuffling'. The mech
 every value with eps local privacy and shuffles so that any two orders of the values inside a group
 differ by a factor e^alpha at most in the distribution of the output.
 
-* Theorem 4.1 (`posterior_odds_bound`): an adversary with any prior, who knows the values of a group
-  without their order and all values outside of it, changes the odds between two inputs of one user
-  by at most e^alpha.
-* Theorem 4.2 (`reidentification_bound`): an adversary who points out k slots for k users of a group
-  of r wins if more than k/2 of them are right; their odds are bounded. The printed count of
-  permutations that lose can be replaced by better ones, proved in the same way.
+Theorem 4.1 is `posterior_odds_bound`, Theorem 4.2 `reidentification_bound`. Besides:
+
 * Theorem 4.4: the same shuffle, with dispersion theta, protects any other groups G' at
   ``theta Delta(G')``, Delta being the sensitivity (`DSigmaShuffler.alpha_for`). The same measure of
   sensitivity, or an upper bound of it, must stand for both.
@@ -24,7 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
@@ -91,9 +86,11 @@ def reidentification_bound(
 ) -> ReidentificationBound:
     """Odds against pointing out the reports of k users of a group of r among all that is released.
 
-    Theorem 4.2 of Meehan et al. and three refinements. Let N be how many of the adversary's k slots
-    hold values of the k users, and p_w the chance of N = w given the output. Exchanging t of those
-    values against t values of other members of the group costs a factor ``e^(alpha + 2 t eps0)``.
+    An adversary who points out k slots wins if more than k/2 of them are right. Theorem 4.2 of
+    Meehan et al. and three refinements of its count of permutations that lose. Let N be how many of
+    the adversary's k slots hold values of the k users, and p_w the chance of N = w given the
+    output. Exchanging t of those values against t values of other members of the group costs a
+    factor ``e^(alpha + 2 t eps0)``.
 
     * "paper": all k are exchanged against one of ``floor((r - k)/k)`` disjoint other sets.
     * "full swaps": against any of ``C(r - k, k)`` sets; one that loses is reached from at most
@@ -142,32 +139,25 @@ def _log_odds(count: str, r: int, k: int, eps0: float, alpha: float) -> float:
     if count == "paper":
         return math.log((r - k) // k) - 2.0 * k * eps0 - alpha
     if count == "full swaps":
-        return _full_swaps(r, k) - 2.0 * k * eps0 - alpha
+        h, others = float(k), float(r - 2 * k)
+        # M: an exchange that wins takes back more than half from h; more h, more of them
+        t = np.arange(max(k // 2 + 1.0, h - others), k + 1.0)
+        most = float(_log_sum(_log_binomial(h, t) + _log_binomial(others, k - t)))
+        return float(_log_binomial(float(r - k), h)) - most - 2.0 * k * eps0 - alpha
     costs = _costs(r, k, eps0) + alpha
     return -float(_log_sum(costs[:, 0])) if count == "one layer" else _layers(costs)
 
 
-def _log_binomial(n: NDArray[np.float64] | float, k: NDArray[np.float64] | float) -> Array:
+def _log_binomial(n: Array | float, k: Array | float) -> Array:
     from scipy.special import gammaln
 
-    orders = gammaln(np.add(k, 1.0)), gammaln(np.subtract(n, k) + 1.0)
-    return np.asarray(gammaln(np.add(n, 1.0)) - orders[0] - orders[1])
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
 def _log_sum(terms: Array, axis: int = 0) -> Array:
     from scipy.special import logsumexp
 
     return np.asarray(logsumexp(terms, axis=axis))
-
-
-def _full_swaps(r: int, k: int) -> float:
-    """Logarithm of C(r - k, k)/M."""
-    t = np.arange(k // 2 + 1.0, k + 1.0)
-    # M: an exchange that wins takes back more than half from h; more h, more of them
-    h, others = float(k), float(r - 2 * k)
-    t = t[k - t <= others]
-    most = float(_log_sum(_log_binomial(h, t) + _log_binomial(others, k - t)))
-    return float(_log_binomial(float(r - k), h)) - most
 
 
 def _costs(r: int, k: int, eps0: float) -> Array:
@@ -184,7 +174,7 @@ def _costs(r: int, k: int, eps0: float) -> Array:
 def _layers(costs: Array) -> float:
     """Logarithm of the largest odds that weights over several layers prove."""
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array, hstack, vstack
+    from scipy.sparse import block_array, csr_array
 
     rows, columns = costs.shape
     gains = -costs
@@ -198,13 +188,9 @@ def _layers(costs: Array) -> float:
     entries = np.arange(shape)
     proves = csr_array((-scaled.ravel(), (entries // columns, entries)), shape=(rows, shape))
     spends = csr_array((np.ones(shape), (entries % columns, entries)), shape=(columns, shape))
-    limits = [
-        hstack([proves, csr_array(np.ones((rows, 1)))]),
-        hstack([spends, csr_array((columns, 1))]),
-    ]
     answer = linprog(
         np.append(np.zeros(shape), -1.0),
-        A_ub=vstack(limits),
+        A_ub=block_array([[proves, np.ones((rows, 1))], [spends, None]], format="csr"),
         b_ub=np.append(np.zeros(rows), np.ones(columns)),
         bounds=(0, None),
         method="highs",

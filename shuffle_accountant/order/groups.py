@@ -65,8 +65,7 @@ class Groups:
         in no group: nothing is asked for that user then.
 
         Args:
-            lists: the groups, each an iterable of users' numbers, in the order in which a breadth
-                first search is to visit them.
+            lists: the groups, users' numbers in the order of a breadth first search's visits.
             users: number of users; by default one more than the largest number that is listed.
         """
         groups = validate.items(lists=lists)
@@ -78,11 +77,12 @@ class Groups:
             users = int(members.max()) + 1
         # a user and a group together are one integer of 64 bits
         n = validate.integer(minimum=1, maximum=10**9, users=users)
-        stop = np.cumsum([group.size for group in arrays])
-        start = stop - [group.size for group in arrays]
-        holder = np.repeat(np.arange(len(arrays)), stop - start)
+        sizes = [group.size for group in arrays]
+        stop = np.cumsum(sizes)
+        holder = np.repeat(np.arange(len(arrays)), sizes)
         _check_members(n, members, holder)
         each_own = len(arrays) == n and np.count_nonzero(holder == members) == n
+        start = np.append(0, stop[:-1])
         return cls(n, members, start, stop, np.arange(n) if each_own else None)
 
     @classmethod
@@ -95,9 +95,8 @@ class Groups:
         places = located(points=points)
         r = validate.finite_nonnegative(r=r)
         members, stop, own = _within_radius(places, r)
-        start = np.append(0, stop[:-1])
-        n, dimensions = places.shape
-        return cls(n, members, start, stop, own, True, places[:, 0].copy(), dimensions == 1)
+        start, first = np.append(0, stop[:-1]), places[:, 0].copy()
+        return cls(own.size, members, start, stop, own, True, first, places.shape[1] == 1)
 
     @classmethod
     def from_graph(cls, adjacency: Any, *, hops: int = 1) -> Groups:
@@ -107,10 +106,40 @@ class Groups:
             adjacency: square array or SciPy sparse array, an entry that is not zero being an edge
                 in both directions; or a NetworkX graph, whose i-th node is user i.
         """
+        from scipy import sparse
+
         hops = validate.integer(minimum=1, hops=hops)
-        members, stop = _within_hops(adjacency, hops)
-        start = np.append(0, stop[:-1])
-        return cls(stop.size, members, start, stop, np.arange(stop.size), True)
+        if hasattr(adjacency, "nodes") and hasattr(
+            adjacency, "edges"
+        ):  # who has one has the library
+            import networkx
+
+            adjacency = networkx.to_scipy_sparse_array(adjacency, weight=None)
+        array = adjacency if sparse.issparse(adjacency) else any_array(adjacency=adjacency)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"adjacency must be numbers, got an array of {array.dtype}")
+        if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.shape[0]:
+            raise ValueError(f"adjacency must be square and not empty, got shape {array.shape}")
+        n = array.shape[0]
+        edges = sparse.csr_array(array != 0)
+        step = sparse.csr_array(edges + edges.T + sparse.eye_array(n, dtype=bool, format="csr"))
+        reached = step
+        for _ in range(min(hops, n) - 1):
+            # an upper bound on what the product holds
+            degrees = np.diff(step.indptr)[reached.indices]
+            held = np.minimum(
+                np.add.reduceat(degrees, reached.indptr[:-1], dtype=np.int64), n
+            ).sum()
+            if held > MOST_LISTED:
+                raise ValueError(
+                    f"hops must give at most {MOST_LISTED} memberships, got up to {held} at {hops}"
+                )
+            before, reached = reached.nnz, sparse.csr_array(reached @ step)
+            if reached.nnz == before:  # nobody new
+                break
+        reached.sort_indices()
+        start, stop = reached.indptr[:-1].astype(np.int64), reached.indptr[1:].astype(np.int64)
+        return cls(n, reached.indices.astype(np.int64), start, stop, np.arange(n), True)
 
     @classmethod
     def from_scalar(cls, t: ArrayLike, r: float) -> Groups:
@@ -213,11 +242,9 @@ def _check_members(n: int, members: IntArray, holder: IntArray) -> None:
 
 
 def _within(places: Array, r: float) -> tuple[IntArray, IntArray]:
-    """Slices of ascending places with ``abs(difference) <= r`` in floating point, whatever rounds.
-
-    A rounded difference is monotone in either place, so a slice it is; and it is the same seen
-    from both ends, which ``place + r`` is not.
-    """
+    """Slices of ascending places with ``abs(difference) <= r``, a rounded difference."""
+    # a rounded difference is monotone in either place, so a slice it is; and it is the same seen
+    # from both ends, which ``place + r`` is not
     with np.errstate(over="ignore"):  # a radius beyond all places
         high = np.searchsorted(places, places + r, side="right")
         last = places.size - 1
@@ -256,38 +283,6 @@ def _within_radius(places: Array, r: float) -> tuple[IntArray, IntArray, IntArra
     filled = np.cumsum(crowd[near])
     shift = np.repeat(begin[near] - (filled - crowd[near]), crowd[near])
     return by_place[np.arange(total) + shift], np.cumsum(sizes), own
-
-
-def _within_hops(adjacency: Any, hops: int) -> tuple[IntArray, IntArray]:
-    """Users in ascending order, group after group, and the end of each group."""
-    from scipy import sparse
-
-    if hasattr(adjacency, "nodes") and hasattr(adjacency, "edges"):  # who has one has the library
-        import networkx
-
-        adjacency = networkx.to_scipy_sparse_array(adjacency, weight=None)
-    array = adjacency if sparse.issparse(adjacency) else any_array(adjacency=adjacency)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"adjacency must be numbers, got an array of {array.dtype}")
-    if array.ndim != 2 or array.shape[0] != array.shape[1] or not array.shape[0]:
-        raise ValueError(f"adjacency must be square and not empty, got shape {array.shape}")
-    n = array.shape[0]
-    edges = sparse.csr_array(array != 0)
-    step = sparse.csr_array(edges + edges.T + sparse.eye_array(n, dtype=bool, format="csr"))
-    reached = step
-    for _ in range(min(hops, n) - 1):
-        # an upper bound on what the product holds
-        degrees = np.diff(step.indptr)[reached.indices]
-        held = np.minimum(np.add.reduceat(degrees, reached.indptr[:-1], dtype=np.int64), n).sum()
-        if held > MOST_LISTED:
-            raise ValueError(
-                f"hops must give at most {MOST_LISTED} memberships, got up to {held} at {hops}"
-            )
-        before, reached = reached.nnz, sparse.csr_array(reached @ step)
-        if reached.nnz == before:  # nobody new
-            break
-    reached.sort_indices()
-    return reached.indices.astype(np.int64), reached.indptr[1:].astype(np.int64)
 
 
 def _distinct(places: Array) -> tuple[Array, IntArray]:

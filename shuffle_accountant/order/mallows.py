@@ -1,25 +1,139 @@
-"""Mallows distributions: permutations at distance d from the identity have mass ~ e^(-theta d)."""
+"""Permutations, their distances from the identity, and Mallows distributions.
+
+There a permutation at distance d from the identity has mass ~ e^(-theta d).
+"""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.numerics.compiled import compiled
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import IntArray, RandomSource, random_source
 from shuffle_accountant.order.arguments import permutation as checked_permutation
-from shuffle_accountant.order.permutations import DISTANCES, decode
 
 MOST_USERS = 10**8
 """Largest number of users: longer permutations do not fit into memory."""
+
+
+def kendall(permutation: IntArray) -> int:
+    """Number of inversions: pairs of entries of which the larger stands first."""
+    count = 0
+    for size, pair, right in _pairs_of_blocks(permutation.size):
+        key = pair * permutation.size + permutation
+        left = np.sort(key[~right])
+        # entries of left blocks up to and including this pair's, less those that are smaller
+        upto = np.minimum((pair[right] + 1) * size, left.size)
+        count += int((upto - np.searchsorted(left, key[right])).sum())
+    return count
+
+
+def _pairs_of_blocks(n: int) -> Iterator[tuple[int, IntArray, NDArray[np.bool_]]]:
+    """Sizes of blocks, doubled until they hold all places; of each place the pair, and its side."""
+    place, size = np.arange(n), 1
+    while size < n:
+        yield size, place // (2 * size), (place // size) % 2 == 1
+        size *= 2
+
+
+def hamming(permutation: IntArray) -> int:
+    """Number of entries that are not in their own place."""
+    return int(np.count_nonzero(permutation != np.arange(permutation.size)))
+
+
+def cayley(permutation: IntArray) -> int:
+    """Length less the number of cycles: how many transpositions sort it."""
+    # each entry learns the smallest entry of its cycle, from twice as far along it at each step
+    smallest, ahead = np.arange(permutation.size), permutation
+    for _ in range(permutation.size.bit_length()):
+        smallest = np.minimum(smallest, smallest[ahead])
+        ahead = ahead[ahead]
+    return int(np.count_nonzero(smallest != np.arange(permutation.size)))
+
+
+def footrule(permutation: IntArray) -> int:
+    """Sum of displacements."""
+    return int(np.abs(permutation - np.arange(permutation.size)).sum())
+
+
+def spearman(permutation: IntArray) -> int:
+    """Sum of squared displacements."""
+    return int(((permutation - np.arange(permutation.size)) ** 2).sum())
+
+
+def ulam(permutation: IntArray) -> int:
+    """Length less that of the longest increasing subsequence, by patience sorting."""
+    tops: list[int] = []
+    for entry in permutation.tolist():
+        pile = bisect_left(tops, entry)
+        if pile == len(tops):
+            tops.append(entry)
+        else:
+            tops[pile] = entry
+    return permutation.size - len(tops)
+
+
+DISTANCES: dict[str, Callable[[IntArray], int]] = {
+    distance.__name__: distance for distance in (kendall, hamming, cayley, footrule, spearman, ulam)
+}
+
+
+def decode(codes: IntArray) -> IntArray:
+    """The permutation whose i-th entry is the ``codes[i]``-th smallest value not used before."""
+    loop = compiled(_loop)
+    if loop is _loop:  # Python itself would take a minute at a million
+        return decode_by_doubling(codes)
+    levels = int(codes.size - 1).bit_length()
+    # node v counts the unused values below its left child; all leaves beyond n-1 stay unused
+    unused = np.empty(1 << levels, dtype=np.int32)
+    for level in range(levels):
+        unused[1 << level : 2 << level] = 1 << (levels - 1 - level)
+    out = np.empty(codes.size, dtype=np.int64)
+    loop(codes, unused, levels, out)
+    return out
+
+
+def _loop(
+    codes: IntArray, unused: np.ndarray[tuple[int], np.dtype[np.int32]], levels: int, out: IntArray
+) -> None:
+    """Down a tree over the values, one user after the other."""
+    for i in range(codes.size):
+        code = codes[i]
+        node = 1
+        for _ in range(levels):
+            left = unused[node]
+            # without a branch: which way a code goes cannot be predicted
+            right = int(code >= left)
+            unused[node] = left - 1 + right
+            code -= left * right
+            node = 2 * node + right
+        out[i] = node - (1 << levels)
+
+
+def decode_by_doubling(codes: IntArray) -> IntArray:
+    """`decode` by NumPy, in O(n log² n): blocks of entries are joined in pairs.
+
+    Within a block, entries are counted among the values that are unused when the block begins. An
+    entry x of the right block is then value x + t of the left block's count, where t is how many
+    of the left block's values v_0 < v_1 < ... have ``v_k - k <= x``. One search serves all pairs.
+    """
+    n, values = codes.size, codes.astype(np.int64)
+    for size, pair, right in _pairs_of_blocks(n):
+        left = np.sort(values[~right] + pair[~right] * n)
+        passed = left - np.arange(left.size) % size
+        found = np.searchsorted(passed, values[right] + pair[right] * n, side="right")
+        values[right] += found - pair[right] * size
+    return values
 
 
 @dataclass(frozen=True)
@@ -94,11 +208,9 @@ class Mallows(ABC):
 
     @property
     def _concentration(self) -> float:
-        """Theta, or its limit where doubles cannot distinguish them: 0 if tiny, infinity if huge.
-
-        A distance is at most n²; below 1e-18 / n² all masses are equal to the last digit. Beyond
-        1000 + log(n) no double is small enough for the mass of all permutations but the identity.
-        """
+        """Theta, or its limit, 0 or infinity, where doubles cannot distinguish them."""
+        # a distance is at most n², and masses are equal to the last digit; beyond 1000 + log(n) no
+        # double is small enough for the mass of all permutations but the identity
         if self.theta * self.n**2 < 1e-18:
             return 0.0
         return math.inf if self.theta > 1000.0 + 2.0 * math.log(self.n) else self.theta
@@ -147,9 +259,9 @@ class MallowsKendall(Mallows):
         return self._summed(2, 12.0, _even)
 
     def _summed(self, power: int, divisor: float, rest: Callable[[Array], Array]) -> float:
-        """Sum over i <= n of ``f(theta) - i^power f(i theta)``, for a positive concentration.
+        """Sum over i <= n of ``f(theta) - i^power f(i theta)``, f = g (1 + g)^(power - 1).
 
-        With g = 1/(e^x - 1), f is ``g (1 + g)^(power - 1)``; divisor and rest are for small x.
+        Here g = 1/(e^x - 1); divisor and rest are for small x.
         """
         if self._concentration == math.inf:
             return 0.0
@@ -249,17 +361,14 @@ class MallowsHamming(Mallows):
 
     @cached_property
     def _free(self) -> tuple[IntArray, Array]:
-        """Numbers of entries that are not pinned, ascending, and masses relative to the largest.
-
-        Beyond 40 plus ten standard deviations a Poisson law has less than 1e-18 of its mass.
-        """
+        """Numbers of entries that are not pinned, ascending, and masses relative to the largest."""
         if self._concentration == 0.0:
             return np.array([self.n]), np.array([1.0])
         if self._concentration == math.inf:
             return np.array([0]), np.array([1.0])
         log_mean, n = self._log_mean, self.n
         mode = n if log_mean >= math.log(n) else int(math.exp(log_mean))
-        reach = 40 + int(10.0 * math.sqrt(mode))
+        reach = 40 + int(10.0 * math.sqrt(mode))  # beyond is less than 1e-18 of a Poisson law
         above = np.arange(mode + 1, min(n, mode + reach) + 1)
         below = np.arange(mode, max(0, mode - reach), -1)
         up = np.cumsum(log_mean - np.log(above))  # P(f) / P(f-1) = mean / f

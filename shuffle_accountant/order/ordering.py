@@ -3,17 +3,34 @@
 The order decides the utility, never the privacy: the sensitivity is computed for whatever order is
 taken. The smallest possible width is the bandwidth of the graph of users who share a group, which
 is NP-hard to find, so all methods but sorting by a scalar are heuristics and none is always best.
+
+*Sensitivity*, the largest change of a distance from the order when a group's values are permuted.
+Write P for the ascending ranks of a group's r members. Neighbours permute values among P, which are
+the entries of the one-line permutation that lie in P. The largest change of each distance is
+
+* Kendall: ``r(r-1)/2 + 2 sum_k min(k, r-k) (P[k] - P[k-1] - 1)``: all pairs of the group, and for
+  each rank in a gap the pairs with the smaller side of the group, twice;
+* footrule: ``2 sum_k<r//2 (P[r-1-k] - P[k])``; Spearman: the same with weights n-1-2k;
+* Hamming: r, Cayley: r-1, whatever the order (both are bi-invariant);
+* Ulam: r-1 if P has no gap, else at most r.
+
+With S the sum of the upper half of P less that of the lower half, Kendall's is
+``r(r-1)/2 + 2 (S - r²//4)`` and the footrule's ``2 S``: ranks are sorted, then summed once.
 """
 
 from __future__ import annotations
 
+import math
+from itertools import permutations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.order.arguments import IntArray, inverse, permutation
 from shuffle_accountant.order.groups import Groups, check_listable
+from shuffle_accountant.order.mallows import DISTANCES
 
 METHODS = ("bfs", "rcm", "rcm2", "sort")
 
@@ -43,7 +60,6 @@ def reference_order(
     Without, the one with the largest group comes first.
 
     Args:
-        method: one of the four.
         coarse: a coarser collection of groups (its breadth first order is taken) or an order, shape
             (n,); not for "sort".
         root: where "bfs" begins; without ``coarse``, its component comes first.
@@ -82,8 +98,7 @@ def reference_order(
 def _breadth_first(groups: Groups, rank: IntArray | None, root: int | None) -> IntArray:
     """Users in breadth-first order: one search of all components, from a source joined to roots.
 
-    The queue of such a search holds each component's users in the order of a search of its own, so
-    they only have to be separated afterwards.
+    It meets each component's users in the order of a search of its own.
     """
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
@@ -197,3 +212,159 @@ def _pairs(groups: Groups) -> Any:
     check_listable(int(min(float((groups.sizes.astype(np.float64) ** 2).sum()), groups.n**2.0)))
     table = _table(groups.n, *groups.listed())
     return (table.T @ table).tocsr()
+
+
+KINDS = ("exact", "bound")
+
+# n(n²-1)/3, the largest change of Spearman's distance, has to fit in 63 bits.
+_MOST_SPEARMAN = 3_000_000
+
+
+def sensitivity(
+    order: IntArray, groups: Groups, *, distance: str = "kendall", kind: str = "exact"
+) -> int:
+    """Largest change of a distance from the reference order between neighbours, over all groups.
+
+    Args:
+        order: reference order, entry k is the user at rank k, shape (n,).
+        groups: the groups; permuting the values of the members of one group gives a neighbour.
+        distance: "kendall" (pairs in another order), "hamming" (users moved), "cayley"
+            (transpositions), "footrule" (sum of displacements), "spearman" (sum of their squares)
+            or "ulam" (n less the longest increasing subsequence).
+        kind: "exact": attained by some pair of neighbours, except that Ulam's may be one too large.
+            "bound": from the width alone, that of all users between the first and the last of the
+            widest group; for Kendall w(w+1)/2, as in Meehan et al., never below "exact".
+
+    Returns:
+        An integer, >= 0; 0 if all groups have one member.
+    """
+    validate.instance(Groups, groups=groups)
+    distance = validate.choice(DISTANCES, distance=distance)
+    kind = validate.choice(KINDS, kind=kind)
+    rank = inverse(permutation(groups.n, order=order))
+    if distance == "spearman" and groups.n > _MOST_SPEARMAN:
+        raise ValueError(
+            f"distance must be another for more than {_MOST_SPEARMAN} users, got 'spearman'"
+        )
+    if kind == "bound":
+        return _without_gaps(_largest(rank, groups, "width") + 1, groups.n, distance)
+    return _largest(rank, groups, distance)
+
+
+def group_width(order: IntArray, groups: Groups) -> int:
+    """Largest difference of ranks between two members of a group, in [0, n-1].
+
+    Args:
+        order: reference order, entry k is the user at rank k, shape (n,).
+    """
+    validate.instance(Groups, groups=groups)
+    return _largest(inverse(permutation(groups.n, order=order)), groups, "width")
+
+
+def _largest(rank: IntArray, groups: Groups, distance: str) -> int:
+    """The largest change over all groups."""
+    most = 0
+    if groups.overlapping:
+        aligned = _aligned(rank, groups)
+        # a group without gaps: its size says it all, so the largest is the worst
+        most = _without_gaps(int(groups.sizes[aligned].max(initial=0)), groups.n, distance)
+        groups = Groups(groups.n, groups.members, groups.start[~aligned], groups.stop[~aligned])
+    for members, start, stop in groups.pieces():
+        lead = np.repeat(np.arange(start.size) * rank.size, stop - start)
+        ranks = np.sort(rank[members] + lead) - lead  # ascending within each group
+        most = max(most, _change(distance, ranks, start, stop, groups.n))
+    return most
+
+
+def _without_gaps(size: int, n: int, distance: str) -> int:
+    """The largest change for a group of neighbours in the order; 0 if there is none."""
+    ends = np.array([0]), np.array([size])
+    return _change(distance, np.arange(size), *ends, n) if size else 0
+
+
+def _aligned(rank: IntArray, groups: Groups) -> NDArray[np.bool_]:
+    """Whether each group's slice runs through consecutive ranks, all up or all down; (groups,)."""
+    step = np.diff(rank[groups.members])
+    last = groups.stop - 1
+    found = np.zeros(len(groups), dtype=bool)
+    for direction in (1, -1):
+        steps = np.concatenate([[0], np.cumsum(step == direction)])
+        found |= steps[last] - steps[groups.start] == last - groups.start
+    return found
+
+
+def _change(distance: str, ranks: IntArray, start: IntArray, stop: IntArray, n: int) -> int:
+    """Largest change of a distance for any group, or the largest width, from ascending ranks."""
+    size = stop - start
+    span = ranks[stop - 1] - ranks[start]
+    if distance == "width":
+        return int(span.max())
+    if distance == "hamming":
+        return int(np.where(size > 1, size, 0).max())
+    if distance == "cayley":
+        return int(size.max()) - 1
+    if distance == "ulam":
+        return int((size - 1 + (span > size - 1)).max())
+    if distance == "spearman":
+        place = np.arange(ranks.size) - np.repeat(start, size)
+        # (n-1-2k) with the sign of the half; a member in the middle has neither
+        weight = np.repeat(size, size) - 1 - 2 * place
+        signed = np.sign(weight) * (np.abs(weight) + np.repeat(n - size, size)) * -ranks
+        return int(2 * np.add.reduceat(signed, start).max())
+    # the sum of each group's upper half less that of its lower half; 64 bits hold any sum of ranks
+    # of a piece, and differences of sums would survive wrapping
+    total = np.concatenate([[0], np.cumsum(ranks)])
+    half = size // 2
+    halves = total[stop] - total[stop - half] - (total[start + half] - total[start])
+    if distance == "footrule":
+        return int(2 * halves.max())
+    return int((size * (size - 1) // 2 + 2 * (halves - size * size // 4)).max())
+
+
+# Most users whose n! orders are listed by `verify_alpha`.
+_MOST_VERIFIED = 7
+
+
+def verify_alpha(
+    groups: Groups, order: ArrayLike, theta: float, *, distance: str = "kendall"
+) -> float:
+    """The alpha that a shuffle has, from the law of its output: no sensitivity, no theorem.
+
+    All n! outputs for distinct values are listed as the mechanism makes them, ``s[order] =
+    order[rho]``, with their masses; those which a permutation of one group's values turns into
+    each other are compared. For tests and for looking at small cases.
+
+    Args:
+        order: reference order, entry k is the user at rank k, shape (n,).
+        theta: concentration of the Mallows distribution, in [0, 1e300].
+        distance: any of the six of `sensitivity`.
+
+    Returns:
+        The largest log ratio, nats; for an exact sensitivity it is theta times it.
+    """
+    n = validate.instance(Groups, groups=groups).n
+    if n > _MOST_VERIFIED:
+        raise ValueError(f"groups must be of at most {_MOST_VERIFIED} users, got {n}")
+    sigma0 = permutation(n, order=order)
+    theta = validate.finite_nonnegative(theta=theta)
+    most_theta = 1e300  # above, logarithms of masses may be no doubles
+    if theta > most_theta:
+        raise ValueError(f"theta must be a number in [0, {most_theta:g}], got {theta!r}")
+    measure = DISTANCES[validate.choice(DISTANCES, distance=distance)]
+    drawn: IntArray = np.array(list(permutations(range(n))))
+    log_mass = np.array([-theta * measure(rho) for rho in drawn])
+    released = np.empty_like(drawn)
+    released[:, sigma0] = sigma0[drawn]
+    digits = (n + 1) ** np.arange(n)
+
+    worst = 0.0
+    for number in range(len(groups)):
+        # outputs that differ in nothing but the order of the group's values
+        hidden = np.where(np.isin(released, groups[number]), n, released)
+        _, alike = np.unique(hidden @ digits, return_inverse=True)
+        high = np.full(alike.max() + 1, -math.inf)
+        low = np.full(alike.max() + 1, math.inf)
+        np.maximum.at(high, alike, log_mass)
+        np.minimum.at(low, alike, log_mass)
+        worst = max(worst, float((high - low).max()))
+    return worst

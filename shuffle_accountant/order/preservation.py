@@ -4,23 +4,30 @@ A mechanism preserves the share eta of a set S of l slots with delta if at least
 values released in S are from S, but for a chance of delta (Meehan et al., 'Privacy Implications of
 Shuffling', definition A.4). It is a measure of utility; a smaller delta is better, and every delta
 here is given by its upper end.
+
+Slots of S that hold a value from outside of S are *leavers*: a shuffle fails from ``J = floor((1 -
+eta) l) + 1`` leavers on. The paper's theorem A.4 rounds ``(1 - eta) l`` up instead: where that is
+no integer it leaves out the outcome of J leavers, and its delta is too small.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import numbers
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.bracket import Bracket, ErrorLedger
+from shuffle_accountant.numerics.rounding import ELEMENTARY, lowered, raised, roundings
 from shuffle_accountant.order.arguments import RandomSource, random_source, renamed, summed
-from shuffle_accountant.order.leavers import PreservationDelta, fewest_leavers
 from shuffle_accountant.order.mallows import LAWS, MOST_USERS
 from shuffle_accountant.order.tails import end_tail, hamming_tail, inner_tail
 
@@ -28,6 +35,106 @@ MOST_THETA = 700.0
 """Largest finite theta: above it e^theta overflows. Infinity is allowed: no value moves."""
 
 Eta = float | Fraction | Decimal
+
+
+class PreservationDelta(Bracket):
+    """The chance that too few values stay, as a bracket that also knows its logarithm.
+
+    As a float it is the upper end, the safe one. Below the least positive float the ends are 0 and
+    that float; `log` and `log10` go on.
+
+    Args:
+        log_lower: logarithm of the lower end, nats, in [-inf, 0].
+        log_upper: logarithm of the upper end, nats, in [log_lower, 0].
+        truncation: mass that was left out, and is in the upper end.
+        leavers: fewest leavers J that are a failure.
+        reduction: name of the distribution that was summed.
+    """
+
+    __slots__ = ("_leavers", "_log_lower", "_log_upper")
+
+    _leavers: int
+    _log_lower: float
+    _log_upper: float
+
+    def __new__(
+        cls,
+        *,
+        log_lower: float,
+        log_upper: float,
+        truncation: float = 0.0,
+        leavers: int,
+        reduction: str,
+    ) -> PreservationDelta:
+        """Round the ends outwards and build the float."""
+        log_upper = min(log_upper, 0.0)
+        log_lower = min(log_lower, log_upper)
+        lower = lowered(math.exp(log_lower), roundings(ELEMENTARY))
+        upper = 0.0
+        if log_upper > -math.inf:
+            upper = raised(math.exp(log_upper), roundings(ELEMENTARY))
+            upper = min(math.nextafter(upper, 2.0), 1.0)
+        ledger = ErrorLedger(truncation=truncation, round_off=max(upper - lower - truncation, 0.0))
+        made = super().__new__(cls, lower=lower, upper=upper, ledger=ledger, reduction=reduction)
+        self = cast("PreservationDelta", made)
+        self._log_lower, self._log_upper, self._leavers = log_lower, log_upper, leavers
+        return self
+
+    @property
+    def log(self) -> float:
+        """Natural logarithm of the upper end; -inf if a failure is impossible."""
+        return self._log_upper
+
+    @property
+    def log_lower(self) -> float:
+        """Natural logarithm of the lower end."""
+        return self._log_lower
+
+    @property
+    def log10(self) -> float:
+        """Decimal logarithm of the upper end; -inf if a failure is impossible."""
+        return self._log_upper / math.log(10.0)
+
+    @property
+    def leavers(self) -> int:
+        """Fewest leavers J that are a failure."""
+        return self._leavers
+
+    def __repr__(self) -> str:
+        if -math.inf < self._log_upper < math.log(np.finfo(float).tiny):
+            text = f"x = 10**{self.log10:.6g}"
+        else:
+            lower, upper = self.ends()
+            text = f"{lower} <= x <= {upper}"
+        return f"PreservationDelta({text}, leavers >= {self._leavers})"
+
+    def __reduce__(self) -> tuple[Callable[..., Bracket], tuple[Any, ...]]:
+        made = partial(
+            PreservationDelta,
+            log_lower=self._log_lower,
+            log_upper=self._log_upper,
+            truncation=self.ledger.truncation,
+            leavers=self._leavers,
+            reduction=self.reduction,
+        )
+        return made, ()
+
+
+def share(**named: Eta) -> Fraction:
+    """The one named argument as the number that was written: the float 0.7 is 7/10."""
+    ((name, value),) = named.items()
+    allowed, got = f"{name} must be a number in [0, 1]", validate.shown(value)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | Decimal):
+        raise TypeError(f"{allowed}, got {got} of type {type(value).__name__}")
+    # a NaN among the decimals does not compare
+    if (isinstance(value, Decimal) and value.is_nan()) or not 0 <= value <= 1:
+        raise ValueError(f"{allowed}, got {got}")
+    return Fraction(value if isinstance(value, numbers.Rational | Decimal) else repr(float(value)))
+
+
+def fewest_leavers(size: int, eta: Eta) -> int:
+    """Fewest leavers of a set of a size that are a failure, J; nothing is rounded."""
+    return math.floor((1 - share(eta=eta)) * size) + 1
 
 
 @renamed(n="users")

@@ -18,9 +18,8 @@ from shuffle_accountant.bracket import warn_loose
 from shuffle_accountant.order.arguments import IntArray, RandomSource, permutation, random_source
 from shuffle_accountant.order.groups import Groups
 from shuffle_accountant.order.mallows import LAWS
-from shuffle_accountant.order.ordering import METHODS, reference_order
-from shuffle_accountant.order.sensitivities import KINDS
-from shuffle_accountant.order.sensitivities import sensitivity as largest_change
+from shuffle_accountant.order.ordering import KINDS, METHODS, reference_order
+from shuffle_accountant.order.ordering import sensitivity as largest_change
 
 
 class Shuffler(ABC):
@@ -49,55 +48,44 @@ class Shuffler(ABC):
         """
 
     def shuffle(self, y: Any, rng: RandomSource = None) -> Any:
-        """The values in shuffled order, ``y[permutation]``; ``y`` itself is left as it is.
+        """The values in shuffled order, ``y[permutation]``, as new data.
 
         Args:
-            y: a list or other sequence (a list comes back), a tuple, an array of any library with
-                integer-array indexing, or a pandas object (by position); n entries along its first
-                axis.
+            y: n entries along its first axis: a list or other sequence (a list comes back), a
+                tuple, an array of any library with integer-array indexing, or a pandas object (by
+                position), which come back as what they are.
             rng: see `permutation`.
-
-        Returns:
-            New data; arrays and tuples stay what they are.
         """
-        return _permuted(y, self.permutation(rng))
+        permutation = self.permutation(rng)
+        if isinstance(y, (str, bytes, dict, set, frozenset)) or not hasattr(y, "__len__"):
+            raise TypeError(f"y must be a list or an array, got a {type(y).__name__}")
+        shape = getattr(y, "shape", None)
+        if shape is not None and len(shape) == 0:
+            raise TypeError("y must be a list or an array, got a single entry")
+        length, n = len(y) if shape is None else int(shape[0]), permutation.size
+        if length != n:
+            raise ValueError(f"y must have {n} entries along its first axis, got {length}")
+        if hasattr(y, "iloc"):
+            return y.iloc[permutation]
+        if shape is None:
+            entries = [y[place] for place in permutation.tolist()]
+            return tuple(entries) if isinstance(y, tuple) else entries
+        return y[permutation]
 
     @abstractmethod
     def alpha_for(self, groups: Groups) -> float:
         """The alpha of this shuffle for other groups of the same users, nats, in [0, inf]."""
 
     def _of_these_users(self, groups: Groups) -> Groups:
-        """The groups, checked."""
-        validate.instance(Groups, groups=groups)
-        if groups.n != self.n:
+        if validate.instance(Groups, groups=groups).n != self.n:
             raise ValueError(f"groups must be of {self.n} users, got {groups.n}")
         return groups
-
-
-def _permuted(y: Any, permutation: IntArray) -> Any:
-    if isinstance(y, (str, bytes, dict, set, frozenset)) or not hasattr(y, "__len__"):
-        raise TypeError(f"y must be a list or an array, got a {type(y).__name__}")
-    shape = getattr(y, "shape", None)
-    if shape is not None and len(shape) == 0:
-        raise TypeError("y must be a list or an array, got a single entry")
-    length = len(y) if shape is None else int(shape[0])
-    if length != permutation.size:
-        raise ValueError(
-            f"y must have {permutation.size} entries along its first axis, got {length}"
-        )
-    if hasattr(y, "iloc"):
-        return y.iloc[permutation]
-    if shape is None:
-        entries = [y[place] for place in permutation.tolist()]
-        return tuple(entries) if isinstance(y, tuple) else entries
-    return y[permutation]
 
 
 class BlockShuffler(Shuffler):
     """Shuffles uniformly within each of disjoint groups: alpha = 0, and no value leaves its group.
 
-    Permuting the values of a group beforehand does not change the distribution of the output at
-    all. Users in no group keep their value.
+    Users in no group keep their value.
     """
 
     alpha = 0.0
@@ -106,8 +94,7 @@ class BlockShuffler(Shuffler):
         label = partition(validate.instance(Groups, groups=groups))
         if label is None:
             raise ValueError("groups must be disjoint (or equal), got two that overlap")
-        self.groups = groups
-        self._label = label
+        self.groups, self._label = groups, label
         self._by_block = np.argsort(label, kind="stable")
 
     def permutation(self, rng: RandomSource = None) -> IntArray:

@@ -31,8 +31,8 @@ All terms are positive: nothing cancels. ``sum_j A_m(j) y^j`` is a polynomial wi
 coefficients, shifted by one, and such shifts keep log-concavity (Brenti 1989; Johnson and
 Goldschmidt 2006); so A_m and Pr are log-concave in j, and tails are below geometric series.
 
-The theorem A.4 of Meehan et al. is the same sum by the number of moved points, with errors in
-print: see `shuffle_accountant.order.leavers`; and its statement has a binomial factor too many.
+The theorem A.4 of Meehan et al. is the same sum by the number of moved points, with errors in print
+(see `shuffle_accountant.order.preservation`) and a binomial factor too many in its statement.
 """
 
 from __future__ import annotations
@@ -64,10 +64,7 @@ Ratios = Callable[[int, int], Array]
 
 
 def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, float]:
-    """Chance of at least ``leavers`` leavers of the first (or last) slots of the order.
-
-    Args:
-        leavers: fewest leavers, >= 1 and at most min(size, n - size).
+    """Chance of at least ``leavers`` >= 1 leavers of the first (or last) slots of the order.
 
     Returns:
         ``(log, error)``: natural logarithm of the chance, and a bound on its absolute error.
@@ -83,9 +80,9 @@ def end_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, floa
         return np.asarray(np.exp(log_ratios(first, last)))
 
     mode = _first_descent(lambda j: float(ratios(j, j + 1)[0]), 0, top)
-    _, whole = _window(ratios, mode, 0, top)
+    whole = _window(ratios, mode, 0, top)
     anchor = max(mode, leavers)
-    _, tail = _window(ratios, anchor, leavers, top)
+    tail = _window(ratios, anchor, leavers, top)
     steps = [
         math.fsum(log_ratios(first, min(first + _CHUNK, anchor)))
         for first in range(mode, anchor, _CHUNK)
@@ -173,10 +170,7 @@ class _Factorials:
         return np.where(possible, np.exp(np.minimum(value, 0.0)), 0.0)
 
     def draw(self, r: int, k: int, of: int, *, above: bool) -> tuple[int, Array]:
-        """The counts with more than a negligible mass on each side: the first, and all chances.
-
-        Counted are the values above, or those of the first kind.
-        """
+        """Counts of a kind without negligible masses on either side: the first, all chances."""
         least = max(k - r, 0) if above else max(k - (of - r), 0)
         count = np.arange(least, min(of - r if above else r, k) + 1)
         chances = self.chance(r, k, of, count if above else k - count)
@@ -203,7 +197,7 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
         return sides[0].ratios(first, last) * sides[1].ratios(first, last)
 
     anchor = _first_descent(ratio, leavers, top)
-    _, weights = _window(ratios, anchor, leavers, top)
+    weights = _window(ratios, anchor, leavers, top)
     everyone, any_set = _Side(n, theta).log(0), _Side(n, 0.0).log(size)
     parts = [*(side.log(anchor) for side in sides), (-everyone[0], everyone[1])]
     parts.append((-any_set[0], any_set[1]))
@@ -216,14 +210,11 @@ def hamming_tail(n: int, size: int, theta: float, leavers: int) -> tuple[float, 
 
 @dataclass(slots=True)
 class _Side:
-    """The sequence A_m(0), …, A_m(m) of the m slots of one side.
-
-    ``longest`` are the terms of the longest sum over s so far.
-    """
+    """The sequence A_m(0), …, A_m(m) of the m slots of one side."""
 
     m: int
     theta: float
-    longest: int = 1
+    longest: int = 1  # terms of the longest sum over s so far
 
     @property
     def rate(self) -> float:
@@ -236,17 +227,15 @@ class _Side:
             return 0.0
         here, above = self._mode(j), self._mode(j + 1)
         link = (self.m - above - j) / (j + 1.0)
-        if above <= here:
-            link /= float(np.prod(self._steps(j, above, here)))
-        else:
-            link *= float(np.prod(self._steps(j, here, above)))
+        link /= float(np.prod(self._steps(j, above, here)))
+        link *= float(np.prod(self._steps(j, here, above)))
         return link * self._sum(j + 1, above) / self._sum(j, here)
 
     def ratios(self, first: int, last: int) -> Array:
-        """A_m(j + 1) / A_m(j) for j = first … last - 1, by a recurrence that adds positive terms.
+        """A_m(j + 1) / A_m(j) for j = first … last - 1, by the recurrence of Laguerre polynomials.
 
-        ``(m - j + 1) A(j - 1) = (lambda - m + 2 j) A(j) + (j + 1) A(j + 1)``: A is a Laguerre
-        polynomial. Where the middle factor is positive it is run downwards, elsewhere upwards; so
+        ``(m - j + 1) A(j - 1) = (lambda - m + 2 j) A(j) + (j + 1) A(j + 1)``. Where the middle
+        factor is positive it is run downwards, elsewhere upwards; so all terms are positive, and
         no step enlarges the relative error of the step before.
         """
         m, rate = self.m, self.rate
@@ -288,7 +277,7 @@ class _Side:
 
     def _sum(self, j: int, mode: int) -> float:
         """A_m(j) over its term at the mode."""
-        _, weights = _window(
+        weights = _window(
             lambda first, last: self._steps(j, first, last), mode, 0, self.m - j if self.rate else 0
         )
         self.longest = max(self.longest, weights.size)
@@ -301,32 +290,22 @@ class _Side:
 
 
 def _first_descent(ratio: Callable[[int], float], low: int, high: int) -> int:
-    """Index of the largest value of a log-concave sequence p on low … high.
-
-    The first with ``ratio(j) = p(j + 1) / p(j) <= 1``.
-    """
+    """Index of the largest value of a log-concave sequence on low … high, given its ratios."""
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if ratio(middle) <= 1.0 else (middle + 1, high)
     return low
 
 
-def _window(ratios: Ratios, anchor: int, low: int, high: int) -> tuple[int, Array]:
-    """A log-concave sequence relative to one of its terms, p(j) / p(anchor), where it counts.
+def _window(ratios: Ratios, anchor: int, low: int, high: int) -> Array:
+    """Terms p(j) / p(anchor) of a log-concave sequence that count; the anchor's is a large one.
 
     Ratios descend, so what lies beyond a term is below a geometric series: it is left out once that
     is below 2^-75 of what was summed.
-
-    Args:
-        ratios: p(j + 1) / p(j) for j = first … last - 1.
-        anchor: an index such that no term of low … high is larger by far.
-
-    Returns:
-        ``(first, weights)``: the first index that was kept, and the terms from there on.
     """
     above = _terms(lambda k, end: ratios(anchor + k, anchor + end), high - anchor)
     below = _terms(lambda k, end: 1.0 / ratios(anchor - end, anchor - k)[::-1], anchor - low)
-    return anchor - below.size, np.concatenate([below[::-1], [1.0], above])
+    return np.concatenate([below[::-1], [1.0], above])
 
 
 def _terms(ratios: Ratios, count: int) -> Array:

@@ -12,8 +12,7 @@ from oracles import mutual_information as oracle
 from oracles.precision import exact
 
 from shuffle_accountant.leakage import mutual_information as mi
-from shuffle_accountant.leakage.mutual_information.ratios import Ratios
-from shuffle_accountant.leakage.mutual_information.shuffled import integrand
+from shuffle_accountant.leakage.mutual_information.shuffled import Ratios, integrand
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw, power
 

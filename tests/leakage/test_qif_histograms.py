@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.leakage.qif.histograms import all_histograms
+from shuffle_accountant.leakage.qif.channel import all_histograms
 
 
 @pytest.mark.parametrize("users", [0, 1, 2, 3, 5])

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from oracles import loads as oracle
 
 from shuffle_accountant.leakage import qif
-from shuffle_accountant.leakage.qif import load, occupancy
-from shuffle_accountant.leakage.qif.load import maximum_moments
-from shuffle_accountant.leakage.qif.occupancy import (
+from shuffle_accountant.leakage.qif import load
+from shuffle_accountant.leakage.qif.load import (
     Bins,
     Occupancy,
     log_characteristic,
+    maximum_moments,
     sum_over_integers,
 )
 from shuffle_accountant.numerics.probabilities import Side, log_pmf, window
@@ -153,9 +153,9 @@ def test_both_transforms_and_all_frequencies_agree(monkeypatch, k, side):
     thresholds = np.arange(5000 - 200, 5000 + 400, 37)
     bins = [Bins(window(5000.0), k)]
     found = Occupancy(n, bins, 0.0, side).chances(thresholds)
-    monkeypatch.setattr(occupancy, "_DIRECT", 0)
+    monkeypatch.setattr(load, "_DIRECT", 0)
     fast = Occupancy(n, bins, 0.0, side).chances(thresholds)
-    monkeypatch.setattr(occupancy, "_NEGLECTED", 0.0)
+    monkeypatch.setattr(load, "_NEGLECTED", 0.0)
     every = Occupancy(n, bins, 0.0, side).chances(thresholds)
     assert np.max(np.abs(found - fast)) < ROUND_OFF
     assert np.max(np.abs(found - every)) < ROUND_OFF

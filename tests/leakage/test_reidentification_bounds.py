@@ -215,9 +215,9 @@ def test_huge_alphabets_are_not_listed():
 
 
 def test_ends_in_the_wrong_order_are_an_error_of_the_package(monkeypatch):
-    from shuffle_accountant.leakage.reidentification.targets import Targets
+    from shuffle_accountant.leakage.reidentification.bounds import Targets
 
-    for kind in Targets.__subclasses__():
+    for kind in (Targets, *Targets.__subclasses__()):
         monkeypatch.setattr(kind, "attained", lambda *_: 1.0)
     with pytest.warns(sa.CrossedEndsError, match=r"lower=1\.0 and upper=0\.\d+"):
         found = reid.bracket(sa.RandomizedResponse(categories=3, eps0=1.0), users=10)

@@ -119,9 +119,7 @@ def test_a_user_is_vulnerable_from_ninety_percent_on() -> None:
 
 
 def test_an_interrupted_attack_keeps_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
-    from shuffle_accountant.order.experiments import measures
-
-    real, calls = measures.randomize, []
+    real, calls = ex.randomize, []
 
     def randomize(*arguments: Any, **named: Any) -> Any:
         calls.append(1)
@@ -129,7 +127,7 @@ def test_an_interrupted_attack_keeps_its_trials(monkeypatch: pytest.MonkeyPatch)
             raise KeyboardInterrupt
         return real(*arguments, **named)
 
-    monkeypatch.setattr(measures, "randomize", randomize)
+    monkeypatch.setattr(ex, "randomize", randomize)
     values = np.zeros(4, dtype=int)
     arguments = values, np.zeros((4, 1), dtype=int), np.arange(4)
     found = ex.inference_attack(*arguments, categories=2, eps0=800.0, trials=1000)

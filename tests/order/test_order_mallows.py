@@ -19,8 +19,8 @@ from oracles import orders
 from scipy.stats import chi2
 
 from shuffle_accountant.order import MallowsCayley, MallowsHamming, MallowsKendall
-from shuffle_accountant.order import permutations as decoding
-from shuffle_accountant.order.permutations import DISTANCES
+from shuffle_accountant.order import mallows as decoding
+from shuffle_accountant.order.mallows import DISTANCES
 
 REFERENCES = json.loads((Path(__file__).parents[1] / "refs" / "dsigma.json").read_text())
 LAWS = [MallowsKendall, MallowsHamming, MallowsCayley]

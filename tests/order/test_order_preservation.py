@@ -23,11 +23,12 @@ from oracles.precision import MP
 from scipy import stats
 
 import shuffle_accountant.order.tails as tails
-from shuffle_accountant.order.leavers import fewest_leavers, share
 from shuffle_accountant.order.preservation import (
     clopper_pearson,
+    fewest_leavers,
     preservation_delta,
     preservation_mc,
+    share,
 )
 
 # What the package states for sets of this size: round-off, and mass left out inside the order.
@@ -224,7 +225,7 @@ def test_eta_is_the_number_that_was_written() -> None:
     assert fewest_leavers(10, 0.9) == 2
     assert [fewest_leavers(10, round(0.1 * i, 1)) for i in range(11)] == list(range(11, 0, -1))
     for eta in (0.7, np.float64(0.7), Decimal("0.7"), Fraction(7, 10)):
-        assert share(eta) == Fraction(7, 10)
+        assert share(eta=eta) == Fraction(7, 10)
     # 80 % of five slots: one may leave
     assert fewest_leavers(5, 0.8) == 2
 

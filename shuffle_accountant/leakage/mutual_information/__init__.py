@@ -18,11 +18,6 @@ the local privacy parameter in nats.
 """
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.leakage.mutual_information.heterogeneous import (
-    HeterogeneousPosition,
-    heterogeneous_message,
-    heterogeneous_position,
-)
 from shuffle_accountant.leakage.mutual_information.randomizers import (
     FirstOrder,
     PositionBounds,
@@ -37,7 +32,10 @@ from shuffle_accountant.leakage.mutual_information.randomizers import (
 )
 from shuffle_accountant.leakage.mutual_information.target import (
     Expansion,
+    HeterogeneousPosition,
     closed_form,
+    heterogeneous_message,
+    heterogeneous_position,
     leading_constant,
     message,
     message_expansion,

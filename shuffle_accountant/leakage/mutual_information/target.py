@@ -1,11 +1,13 @@
 """Mutual information on the position and on the message of a target among decoys.
 
 Certified for any number of users, and in powers of 1/n; and the decoys that hide a message best.
+Upper bounds for users with different message distributions, by what the others' share.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +16,16 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import MOST_USERS, law, two_laws
-from shuffle_accountant.leakage.mutual_information.ratios import (
+from shuffle_accountant.leakage.mutual_information.shuffled import (
+    HUGE_RATIO,
     Estimate,
     Exposure,
     Ratios,
     entropy,
-)
-from shuffle_accountant.leakage.mutual_information.shuffled import (
     information,
     shuffled_divergences,
 )
-from shuffle_accountant.numerics.rounding import Array, lowered, raised, roundings
+from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, lowered, raised, roundings
 
 _NAME = "target among decoys"
 
@@ -70,19 +71,11 @@ def position_bracket(p: Array, q: Array, users: int, reduction: str) -> Bracket:
     return hidden.bracket(reduction, most=most)
 
 
-def given_laws(p: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
-    """Two checked distributions, as close to what was given as floats are.
-
-    A distribution that sums to one up to round-off is not divided by its sum: `Ratios` does so
-    exactly.
-    """
+def _given(p: ArrayLike, q: ArrayLike, users: int = 1) -> tuple[Array, Array, int]:
+    """Two distributions and the number of users, checked; `Ratios` divides by sums exactly."""
     two_laws(p, q)
-    return np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64)
-
-
-def _given(p: ArrayLike, q: ArrayLike, users: int) -> tuple[Array, Array, int]:
-    laws = given_laws(p, q)
-    return *laws, validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    users = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
+    return np.asarray(p, dtype=np.float64), np.asarray(q, dtype=np.float64), users
 
 
 def message(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
@@ -157,20 +150,18 @@ def closed_form(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         max(m_2/2n - m_3/6n^2, n D((1 - 1/n) Q + P/n ‖ Q)) <= Phi_n
             <= min(log(1 + m_2/n), m_2/2n - m_3/6n^2 + m_2^2/n^2 + (m_4 - 3 m_2^2)/3n^3, D(P‖Q)).
 
-    The fourth derivative of x log x is positive and falls, which bounds the polynomial's remainder
-    from below by 0 and from above by a third of the fourth power; ``log(1 + m_2/n)`` is Jensen's
-    inequality; the sum of the messages' own divergences is what independence leaves. Hence also
-    ``D - log(1 + m_2/n) <= I(K; Z) <= D``.
+    The fourth derivative of x log x is positive and falls, so the polynomial's remainder is between
+    0 and a third of the fourth power; ``log(1 + m_2/n)`` is Jensen's inequality; the sum of the
+    messages' own divergences is what independence leaves. Hence also ``D - log(1 + m_2/n) <= I(K;
+    Z) <= D``.
     """
     pair, users = _absolutely_continuous(p, q, users)
     if pair is None:
         return Bracket(lower=math.inf, upper=math.inf, reduction="closed form")
-    divergence = pair.divergence
-    lows, highs = [0.0, pair.least_divergence(users)], [divergence.value + divergence.error]
-    m2 = pair.moment(2)
-    highs.append(math.log1p(m2 / users))
-    if pair.moment(4) < math.inf:
-        m3, m4 = pair.moment(3), pair.moment(4)
+    divergence, m2, m3, m4 = pair.divergence, *(pair.moment(order) for order in (2, 3, 4))
+    lows = [0.0, pair.least_divergence(users)]
+    highs = [divergence.value + divergence.error, math.log1p(m2 / users)]
+    if m4 < math.inf:
         cubic = m2 / (2 * users) - m3 / 6 / users / users
         size = m2 / users + abs(m3) / users / users
         lows.append(cubic - roundings(64) * size)
@@ -223,10 +214,8 @@ def leading_constant(p: ArrayLike, q: ArrayLike | None = None) -> float:
     """
     target, decoys = two_laws(p, optimal_decoy(p) if q is None else q)
     spread = target * (1.0 - target)
-    if np.any((spread > 0.0) & (decoys <= 0.0)):
-        return math.inf
     kept = spread > 0.0
-    with np.errstate(over="ignore"):  # beyond a double it is infinite
+    with np.errstate(divide="ignore", over="ignore"):  # beyond a double it is infinite
         return 0.5 * float(np.sum(spread[kept] / decoys[kept]))
 
 
@@ -256,8 +245,8 @@ class Expansion:
 
     def at(self, *, users: int) -> float:
         """The expansion's value for n users, nats."""
-        n = validate.integer(minimum=1, maximum=MOST_USERS, users=users)
-        return self.limit + self.exposed * math.log(n) + self.deviation(users=n)
+        deviation = self.deviation(users=users)
+        return self.limit + self.exposed * math.log(users) + deviation
 
 
 def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
@@ -266,26 +255,22 @@ def position_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     'Mutual Information Bounds in the Shuffle Model', Theorems 4 and 7, with one more term; m_3 is
     ``E_Q[(P/Q - 1)^3]``. The remainder is ``O(n^-3)``.
     """
-    exposure = Exposure(*given_laws(p, q))
+    exposure = Exposure(*_given(p, q)[:2])
     rest = exposure.rest
     if rest is None:
         return Expansion(0.0, exposure.chance, 0.0, 0.0)
-    share, (first, second) = exposure.share, _shuffled(rest)
-    return Expansion(
-        share * rest.divergence.value, exposure.chance, -share * first, -share * second
-    )
+    limit, (first, second) = rest.divergence.value, _shuffled(rest)
+    share = exposure.share
+    return Expansion(share * limit, exposure.chance, -share * first, -share * second)
 
 
 def message_expansion(p: ArrayLike, q: ArrayLike) -> Expansion:
     """Expansion of ``I(Y1; Z)``, whose first term is ``sum_y P(1 - P)/Q / 2n``.
 
     'Mutual Information Bounds in the Shuffle Model', Theorems 3, 5 and 8, with one more term,
-
-        (sum_y P(1 - Q^2)/Q^2 / 12 - chi^2^2/4 + m_3/6) / n^2,
-
-    so the remainder is ``O(n^-3)``.
+    ``(sum_y P(1 - Q^2)/Q^2 / 12 - chi^2^2/4 + m_3/6) / n^2``. The remainder is ``O(n^-3)``.
     """
-    exposure = Exposure(*given_laws(p, q))
+    exposure = Exposure(*_given(p, q)[:2])
     limit = exposure.seen if exposure.exposed.any() else 0.0
     rest = exposure.rest
     if rest is None:
@@ -307,3 +292,118 @@ def _shuffled(pair: Ratios) -> tuple[float, float]:
     if third == math.inf:
         return 0.5 * chi2, math.inf
     return 0.5 * chi2, 0.25 * chi2 * chi2 - third / 6.0
+
+
+@dataclass(frozen=True)
+class HeterogeneousPosition:
+    """Upper bounds of ``I(K; Z)`` for independent users with distributions of their own, nats.
+
+    Attributes:
+        entropy: ``log n``.
+        blanket: the position leakage among n - 1 decoys that send what all others' distributions
+            share.
+        swap: ``(1/n) sum_l (D(P_1‖P_l) + D(P_l‖P_1))`` over all others: divergences are convex and
+            an exchange of two places changes two messages.
+        paper: ``2 eps``, e^eps the largest ratio of any two users' probabilities of one message:
+            'Mutual Information Bounds in the Shuffle Model', Theorem 12.
+    """
+
+    entropy: float
+    blanket: Bracket
+    swap: float
+    paper: float
+
+    @property
+    def least(self) -> float:
+        """The smallest of them."""
+        return min(self.entropy, self.blanket.upper, self.swap, self.paper)
+
+
+def heterogeneous_message(
+    laws: Sequence[ArrayLike] | Array, *, among: Sequence[int] | None = None
+) -> Bracket:
+    """Upper bound of ``I(Y1; Z)`` for independent users, user 0 the target; itself as a bracket.
+
+    The others' messages are draws from ``mu(y) = min_l P_l(y)`` or else blank: Theorems 9 and 10 of
+    'Mutual Information Bounds in the Shuffle Model'. Users who are unlike the rest shrink mu. They
+    may be left out: whoever knows their distributions can add their messages again.
+
+    Args:
+        among: which other users hide the target, none twice; by default all.
+    """
+    table = _table(laws)
+    chosen = _others(among, len(table))
+    return message_bracket(*_shared(table, chosen), len(chosen) + 1, "blanket")
+
+
+def heterogeneous_position(laws: Sequence[ArrayLike] | Array) -> HeterogeneousPosition:
+    """Upper bounds of ``I(K; Z)`` for independent users, user 0 the target.
+
+    Here nobody may be left out: without some messages K has fewer values.
+    """
+    table = _table(laws)
+    others = _others(None, len(table))
+    swaps = [_symmetric(table[0], table[i]) for i in others]
+    error = roundings(2 * ELEMENTARY)
+    return HeterogeneousPosition(
+        entropy=raised(math.log(len(table)), error),
+        blanket=position_bracket(*_shared(table, others), len(table), "blanket"),
+        swap=raised(math.fsum(swaps) / len(table), error),
+        paper=raised(2.0 * _largest_ratio(table), error),
+    )
+
+
+def _table(laws: Sequence[ArrayLike] | Array) -> Array:
+    checked = [law(laws=one) for one in validate.items(laws=laws)]
+    if not checked:
+        raise ValueError("laws must have one law per user, got none")
+    first = checked[0].size
+    for one in checked:
+        if one.size != first:
+            raise ValueError(
+                f"laws must be over the same letters, got {first} and {one.size} letters"
+            )
+    return np.stack(checked)
+
+
+def _others(among: Sequence[int] | None, users: int) -> list[int]:
+    if among is None:
+        return list(range(1, users))
+    chosen = [
+        validate.integer(minimum=1, maximum=users - 1, among=user)
+        for user in validate.items(among=among)
+    ]
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"among must name each user once, got {validate.shown(chosen)}")
+    return chosen
+
+
+def _shared(table: Array, others: list[int]) -> tuple[Array, Array]:
+    """The target's law and the decoys', the blank last; what they share is rounded down."""
+    target = np.append(table[0], 0.0)
+    if not others:
+        return target, np.append(np.zeros(table.shape[1]), 1.0)
+    shared = table[others].min(axis=0)
+    if not np.array_equal(table[others].max(axis=0), shared):  # a smaller blanket hides less
+        shared = lowered(shared, roundings(8))
+    return target, np.append(shared, max(1.0 - math.fsum(shared.tolist()), 0.0))
+
+
+def _symmetric(one: Array, other: Array) -> float:
+    """``D(P‖Q) + D(Q‖P)``, rounded up."""
+    total = 0.0
+    for p, q in ((one, other), (other, one)):
+        if np.any((p > 0.0) & (q < p / HUGE_RATIO)):
+            return math.inf
+        divergence = Ratios.of(p, q).divergence
+        total += divergence.value + divergence.error
+    return total
+
+
+def _largest_ratio(table: Array) -> float:
+    """Largest log-ratio of two users' probabilities of one message."""
+    high, low = table.max(axis=0), table.min(axis=0)
+    if np.any((high > 0.0) & (low == 0.0)):
+        return math.inf
+    sent = high > 0.0
+    return float(np.max(np.log(high[sent]) - np.log(low[sent])))

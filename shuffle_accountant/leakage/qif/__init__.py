@@ -1,7 +1,7 @@
 """Quantitative information flow: posterior vulnerability of one user among the shuffled.
 
-Channels and what they leak: `Channel` and its `constructors`, small and exact. Chances
-of a right guess for any number of users: `posterior_vulnerability_shuffle`,
+Channels and what they leak: `Channel` and what makes some, small and exact. Chances of a
+right guess for any number of users: `posterior_vulnerability_shuffle`,
 `posterior_vulnerability_krr_shuffle`, `all_but_one_vulnerability`. After Jurado, Gonze, Alvim and
 Palamidessi, 'Analyzing the Shuffle Model Through the Lens of Quantitative Information Flow' (CSF
 2023).
@@ -15,8 +15,8 @@ the chance (1 - p)/(k - 1). A channel has one row of message probabilities for e
 from __future__ import annotations
 
 from shuffle_accountant.facades import explain_calls
-from shuffle_accountant.leakage.qif.channel import Channel
-from shuffle_accountant.leakage.qif.constructors import (
+from shuffle_accountant.leakage.qif.channel import (
+    Channel,
     datasets,
     identity_gain,
     keep_probability,
@@ -29,12 +29,6 @@ from shuffle_accountant.leakage.qif.constructors import (
     shuffle_channel,
     single_target_gain,
 )
-from shuffle_accountant.leakage.qif.integer_partitions import (
-    brown_number,
-    partition_vulnerability_shuffle,
-    partitions,
-    remixed_keys_number,
-)
 from shuffle_accountant.leakage.qif.load import (
     expected_maximum_load,
     expected_maximum_load_of,
@@ -46,7 +40,10 @@ from shuffle_accountant.leakage.qif.vulnerability import (
     all_but_one_vulnerability_of,
     asymptotic_all_but_one_vulnerability,
     asymptotic_vulnerability_shuffle,
+    brown_number,
     leading_factor,
+    partition_vulnerability_shuffle,
+    partitions,
     posterior_vulnerability_krr,
     posterior_vulnerability_krr_shuffle,
     posterior_vulnerability_krr_shuffle_low,
@@ -55,6 +52,7 @@ from shuffle_accountant.leakage.qif.vulnerability import (
     posterior_vulnerability_shuffle_of,
     printed_vulnerability_krr_shuffle,
     printed_vulnerability_shuffle,
+    remixed_keys_number,
 )
 
 __all__ = [

@@ -26,21 +26,19 @@ from shuffle_accountant.leakage.reidentification.bounds import (
     success_in_population,
     sup_ratio,
 )
-from shuffle_accountant.leakage.reidentification.continuous import (
-    gaussian_blanket,
-    gaussian_success,
-    laplace_blanket,
-    laplace_success,
-    success_from_ratio_law,
-)
 from shuffle_accountant.leakage.reidentification.success import (
     additive_advantage,
     advantage_bounds,
     asymptote,
     clones_psi,
+    gaussian_blanket,
+    gaussian_success,
+    laplace_blanket,
+    laplace_success,
     multiplicative_advantage,
     psi,
     success_among_decoys,
+    success_from_ratio_law,
     success_probability,
     total_variation,
 )

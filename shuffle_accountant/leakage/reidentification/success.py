@@ -15,11 +15,24 @@ rule, for the sum is continuous in w; a difference of powers of distribution fun
 taken.
 
 Q may have a mass below one: what is left is a message "blank" that the target never sends.
+
+*Continuous laws*, between two certified ends. All that counts of two distributions is how the ratio
+w = P/Q is distributed: ``Q(w > t)`` and ``P(w > t)``, the complements of the distribution functions
+G and F of 'Bayesian Advantage of Re-Identification Attack in the Shuffle Model', equation 6. On a
+grid of ratios t_0 = 0 < t_1 < … the mean of ``Q(w > t)`` over a cell is known exactly,
+
+    A = (H(a) - H(b)) / (b - a),    H(t) = E_Q (w - t)_+ = P(w > t) - t Q(w > t),
+
+and the hits m_k (see `hits`) are concave. So over a cell their integral is at most that of m_k(A)
+(Jensen), and at least that of the chord between the cell's ends, at A. Beyond the last ratio T it
+is at most n H(T), and at least (1 - n Q(w > T)/2) of that. Both ends are second order in the width
+of the cells, atoms and kinks included, and hold on any grid.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +41,17 @@ from numpy.typing import ArrayLike
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Bracket, ErrorLedger, in_order
 from shuffle_accountant.leakage.arguments import MOST_USERS, law, numbers, two_laws
-from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, pairwise_sum, product, roundings
+from shuffle_accountant.numerics.rounding import (
+    BELOW_ONE,
+    Array,
+    lowered,
+    pairwise_sum,
+    product,
+    raised,
+    roundings,
+)
+from shuffle_accountant.randomizers.continuous import RatioTails
+from shuffle_accountant.randomizers.noise import laplace_tails, normal_blanket_tails, normal_tails
 from shuffle_accountant.reductions.base import TargetAmongDecoys
 
 # Most guesses for which counts are summed one by one: SciPy's incomplete beta functions have errors
@@ -37,10 +60,7 @@ _MOST_LISTED = 64
 
 
 def expected_hits(users: int, above: Array, guesses: int) -> Array:
-    """``E min(k, Bin(n, q))``, 1 <= k <= n, of probabilities q in [0, 1] of any shape.
-
-    With relative accuracy, however small it is: the relative error is at most `hits_error`.
-    """
+    """``E min(k, Bin(n, q))``, 1 <= k <= n, of probabilities q of any shape, up to `hits_error`."""
     if guesses >= users:
         return np.asarray(users * above)
     if guesses <= _MOST_LISTED:
@@ -60,13 +80,10 @@ def expected_hits(users: int, above: Array, guesses: int) -> Array:
 
 
 def hits_error(guesses: int) -> float:
-    """Bound on the relative error of `expected_hits` for an exactly known q.
-
-    Listed counts: some units for ``k (1 - (1 - q)^n)`` and for the binomial masses that are taken
-    off; what is left is never below 1/k of the former, for ``m_k >= m_1``.
-    """
-    # for more the largest error seen against 60-digit arithmetic is 4e-15, at 7800 random points
-    # with k up to 2000 and n up to 1e15
+    """Bound on the relative error of `expected_hits` for an exactly known q."""
+    # Listed: some units for ``k (1 - (1 - q)^n)`` and for the binomial masses taken off; what is
+    # left is never below 1/k of the former, for ``m_k >= m_1``. For more the largest error seen
+    # against 60-digit arithmetic is 4e-15, at 7800 random points, k up to 2000 and n up to 1e15.
     return roundings(32 * guesses) if guesses <= _MOST_LISTED else 1e-12
 
 
@@ -76,8 +93,6 @@ def _listed(users: int, above: Array, guesses: int) -> Array:
     chance = np.minimum(above, BELOW_ONE)
     log_none = users * np.log1p(-chance)
     total = -guesses * np.expm1(log_none)
-    if guesses == 1:
-        return np.asarray(total)
     odds = chance / (1.0 - chance)
     mass = np.exp(log_none)  # of j = 0; where it underflows, all below k <= 64 are negligible
     for j in range(1, guesses):
@@ -117,33 +132,24 @@ class Layers:
 
     @staticmethod
     def error(guesses: int) -> float:
-        """Bound on the relative error of `success` for distributions that are doubles.
-
-        Ratios, sums of masses and a sum of positive terms; the hits' relative change is at most
-        that of the mass above.
-        """
+        """Bound on the relative error of `success` for distributions that are doubles."""
+        # the hits' relative change is at most that of the mass above
         return product(_ERROR, hits_error(guesses))
 
 
 def layers(p: Array, q: Array) -> Layers:
     """Slice the likelihood ratio of two mass functions; that of the decoys sums to one at most."""
     common = q > NEGLIGIBLE
-    certain = math.fsum(p[~common].tolist())
-    mass = q[common]
-    ratio = p[common] / mass
+    ratio = p[common] / q[common]
     order = np.argsort(-ratio)
-    ratio, mass = ratio[order], mass[order]
-    heights = ratio - np.append(ratio[1:], 0.0)
-    return Layers(certain, heights, np.minimum(running_sum(mass), 1.0))
+    above = np.minimum(running_sum(q[common][order]), 1.0)
+    return Layers(math.fsum(p[~common].tolist()), -np.diff(ratio[order], append=0.0), above)
 
 
 def running_sum(values: Array) -> Array:
-    """Sums of the first 1, 2, … of nonnegative values, each to a unit in its last place.
-
-    NumPy's running sum with the rounding errors of its own additions (Knuth's two-sum) added back:
-    a million terms cost no digits.
-    """
+    """Sums of the first 1, 2, … of nonnegative values, each to a unit in its last place."""
     sums = np.cumsum(values)
+    # the rounding errors of NumPy's own additions (Knuth's two-sum) are added back
     before = np.concatenate([[0.0], sums[:-1]])
     added = sums - before
     lost = (before - (sums - added)) + (values - added)
@@ -158,11 +164,9 @@ def success_probability(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int 
     This is ``beta_n^k(p, q)`` of 'Bayesian Advantage of Re-Identification Attack in the Shuffle
     Model' (Theorems 2 and 4, here for any number of guesses and with ties), exact to round-off: the
     relative error is at most 64 + 32 k units of 2^-53 up to 64 guesses, and below 1e-11 for more.
-    Time is that of sorting the messages, whatever n.
 
     Returns:
-        A probability in [k/n, 1] (up to round-off): 1 if the distributions have no message in
-        common, and k/n if they are equal.
+        A probability in [k/n, 1], up to round-off.
     """
     target, decoys = two_laws(p, q)
     users, guesses = checked_counts(users, guesses)
@@ -214,8 +218,7 @@ def clones_psi(gamma: float, *, users: int, guesses: int = 1) -> float:
     Theorem 8 is the bound ``1 / (n gamma)`` of it, with ``gamma = e^-eps0``.
 
     Args:
-        gamma: share of each other user's distribution that is the target's, in [0, 1]; psi of 0 is
-            1.
+        gamma: share of each other user's distribution that is the target's, in [0, 1].
     """
     gamma = validate.closed_unit(gamma=gamma)
     users, guesses = checked_counts(users, guesses)
@@ -240,13 +243,12 @@ def additive_advantage(p: ArrayLike, q: ArrayLike, *, users: int, guesses: int =
     users, guesses = checked_counts(users, guesses)
     certain, above_one, mass = _ratios_less_one(target, decoys)
     order = np.argsort(above_one)
-    above_one, mass = above_one[order], mass[order]
-    steps = np.diff(above_one)  # below the least ratio all decoys are above, and nothing is gained
+    steps = np.diff(above_one[order])  # below the least ratio nothing is gained
+    mass = mass[order]
     below = np.minimum(running_sum(mass)[:-1], 1.0)
     above = np.minimum(running_sum(mass[::-1])[::-1][1:], 1.0)
     if guesses == 1:
-        rest = np.log1p(-np.minimum(above, BELOW_ONE))
-        gain = -below * np.expm1((users - 1) * rest)
+        gain = -below * np.expm1((users - 1) * np.log1p(-np.minimum(above, BELOW_ONE)))
     else:
         gain = np.maximum(expected_hits(users, above, guesses) - guesses * above, 0.0)
     return (1.0 - guesses / users) * certain + float(np.sum(steps * gain)) / users
@@ -271,9 +273,8 @@ def advantage_bounds(p: ArrayLike, q: ArrayLike, *, users: int) -> Bracket:
         max(D, (n - 1) f) / n <= Adv+ <= f + (M - 1)/n (1 - (1 - (D - f)/(M - 1))^n) <= D.
 
     Below: the largest ratio has a mean of at least that of max(w_1, 1), by Jensen's inequality.
-    Above: the step before the last one in the proof of Theorem 5, which keeps M. The theorem's own
-    bounds are `published.theorem_5`. For n = 1 both ends are 0. The width is that of the theorem,
-    not of arithmetic.
+    Above: the step before the last one in the proof of Theorem 5, which keeps M. For n = 1 both
+    ends are 0. The width is that of the theorem, not of arithmetic.
     """
     target, decoys = two_laws(p, q)
     users, _ = checked_counts(users, 1)
@@ -312,3 +313,155 @@ def _ratios_less_one(p: Array, q: Array) -> tuple[float, Array, Array]:
     common = q > NEGLIGIBLE
     certain = math.fsum(p[~common].tolist())
     return certain, (p[common] - q[common]) / q[common], q[common]
+
+
+Tail = Callable[[Array], ArrayLike]
+
+# Least likelihood ratio: a narrower cell has no slope that is a double.
+_LEAST_RATIO = 1e-280
+
+
+def success_from_tails(tails: RatioTails, users: int, guesses: int, name: str) -> Bracket:
+    """Bracket, of that name, of the success probability of k guesses among n messages."""
+    if guesses == users:
+        return Bracket(lower=1.0, upper=1.0, reduction=name)
+    width = np.diff(tails.ratios)
+    gain = np.maximum(tails.target - tails.ratios * tails.decoys, 0.0)
+    slack = product(tails.error, roundings(4))
+    blur = slack * (tails.target + tails.ratios * tails.decoys)
+    mean = (gain[:-1] - gain[1:]) / width
+    doubt = (blur[:-1] + blur[1:]) / width
+    most = np.minimum(raised(tails.decoys, slack), 1.0)[:-1]
+    least = lowered(tails.decoys, slack)[1:]
+    high = np.clip(mean + doubt, least, most)
+    low = np.clip(mean - doubt, least, most)
+    run = most - least
+    share = np.where(run > 0.0, (low - least) / np.where(run > 0.0, run, 1.0), 1.0)
+
+    def hits(above: Array) -> Array:
+        return expected_hits(users, above, guesses) / users
+
+    chord = share * hits(most) + (1.0 - share) * hits(least)
+    rest = min(1.0, 0.5 * users * float(tails.decoys[-1]))
+    over = gain[-1] + blur[-1]
+    under = max(float(gain[-1] - blur[-1]), 0.0) * (1.0 - rest)
+    # sums and products of positive terms, and the ratios' own rounding
+    own = product(pairwise_sum(own=8), hits_error(guesses))
+    upper = min(raised(float(np.sum(width * hits(high)) + over), own), 1.0)
+    lower = max(lowered(float(np.sum(width * chord) + under), own), lowered(guesses / users, own))
+    lower, upper = in_order(lower, upper)
+    ledger = ErrorLedger(
+        discretisation=max(upper - lower - 2.0 * own * upper, 0.0),
+        round_off=min(2.0 * own * upper, upper - lower),
+    )
+    return Bracket(lower=lower, upper=upper, ledger=ledger, reduction=name)
+
+
+def success_from_ratio_law(
+    target_above: Tail,
+    decoys_above: Tail,
+    *,
+    ratios: ArrayLike,
+    users: int,
+    guesses: int = 1,
+    error: float = 1e-15,
+) -> Bracket:
+    """Success probability for any two distributions whose likelihood ratio w has known tails.
+
+    Discrete, continuous or mixed; see the module for the method. The bracket holds on any grid;
+    its width falls with the square of the largest step of the ratios' logarithm.
+
+    Args:
+        target_above: ``P(w > t)`` of an array of ratios t, w = inf included.
+        decoys_above: ``Q(w > t)``; at most ``1/t``.
+        ratios: the grid: at least 1e-280, finite, strictly rising; 0 is put before it. It
+            should reach to the largest ratio, or to where ``P(w > t)`` does not count.
+        error: relative error of the two functions' values, in [0, 1].
+    """
+    users, guesses = checked_counts(users, guesses)
+    error = validate.closed_unit(error=error)
+    target_above = validate.function(target_above=target_above)
+    decoys_above = validate.function(decoys_above=decoys_above)
+    inner = numbers(ratios=ratios)
+    if inner.ndim != 1 or not inner.size:
+        raise ValueError(f"ratios must have one dimension and an entry, got shape {inner.shape}")
+    grid = np.concatenate([[0.0], inner])
+    if not (np.all(np.isfinite(inner)) and np.all(grid[1:] > grid[:-1])):
+        raise ValueError("ratios must be positive, finite and strictly rising, got other numbers")
+    if inner[0] < _LEAST_RATIO:
+        raise ValueError(f"ratios must be at least {_LEAST_RATIO:g}, got {float(inner[0])!r}")
+    tails = RatioTails(
+        grid,
+        _values("target_above", target_above, grid),
+        _values("decoys_above", decoys_above, grid),
+        np.asarray(error),
+    )
+    if not abs(tails.target[0] - 1.0) <= 1e-9:
+        raise ValueError(f"target_above must be 1 at ratio 0, got {float(tails.target[0])!r}")
+    # E_Q (w - t)_+ is not negative
+    excess = tails.ratios * tails.decoys - tails.target * (1.0 + 2.0 * error + 1e-12)
+    if np.any(excess > 0.0):
+        at = float(grid[int(np.argmax(excess))])
+        raise ValueError(f"decoys_above must be at most target_above/ratio, got more at {at!r}")
+    return success_from_tails(tails, users, guesses, "ratio law")
+
+
+def _values(name: str, tail: Tail, grid: Array) -> Array:
+    """The tail at the grid, checked."""
+    try:
+        found = tail(grid)
+    except (TypeError, ValueError) as failure:
+        raise type(failure)(f"{name} must take an array of ratios: {failure}") from failure
+    values = numbers(**{name: found})
+    if values.shape != grid.shape:
+        raise ValueError(f"{name} must return an array of its argument's shape, got {values.shape}")
+    if not np.all((values >= 0.0) & (values <= 1.0 + 1e-9)):
+        raise ValueError(f"{name} must have values in [0, 1], got other numbers")
+    if np.any(np.diff(values) > 0.0):
+        raise ValueError(f"{name} must not rise with the ratio")
+    return np.minimum(values, 1.0)
+
+
+def laplace_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
+    """Success probability for one message with Laplace noise among n - 1 around another mean.
+
+    Args:
+        gap: distance D of the means in units of the scale, finite, >= 0.
+    """
+    gap = validate.finite_nonnegative(gap=gap)
+    users, guesses = checked_counts(users, guesses)
+    return success_from_tails(laplace_tails(gap, 0.0), users, guesses, "laplace pair")
+
+
+def laplace_blanket(eps0: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
+    """Psi, a bound whatever the other inputs, for Laplace noise on [0, 1].
+
+    The blanket is ``e^(-eps0/2)`` of the noise around 1/2.
+    """
+    eps0 = validate.positive(eps0=eps0)
+    gap = eps0 * abs(validate.closed_unit(target=target) - 0.5)
+    users, guesses = checked_counts(users, guesses)
+    return success_from_tails(laplace_tails(gap, 0.5 * eps0), users, guesses, "blanket")
+
+
+def gaussian_success(gap: float, *, users: int, guesses: int = 1) -> Bracket:
+    """Success probability for one message with Gaussian noise among n - 1 around another mean.
+
+    Args:
+        gap: distance d of the means in standard deviations, finite, >= 0.
+    """
+    gap = validate.finite_nonnegative(gap=gap)
+    users, guesses = checked_counts(users, guesses)
+    return success_from_tails(normal_tails(gap, guesses / users), users, guesses, "gaussian pair")
+
+
+def gaussian_blanket(sigma: float, target: float, *, users: int, guesses: int = 1) -> Bracket:
+    """Psi, a bound whatever the other inputs, for Gaussian noise on {0, 1} or on [0, 1].
+
+    Args:
+        sigma: standard deviation of the noise, finite, > 0.
+    """
+    sigma = validate.positive(sigma=sigma)
+    lean = abs(validate.closed_unit(target=target) - 0.5)
+    users, guesses = checked_counts(users, guesses)
+    return success_from_tails(normal_blanket_tails(sigma, lean), users, guesses, "blanket")

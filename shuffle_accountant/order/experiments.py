@@ -1,19 +1,26 @@
-"""What an attacker and an analyst learn from shuffled values.
+"""Experiments on the effect of shuffling in groups on an attacker and on an analyst.
 
-The attacker guesses a user's value from those of the nearest users; the analyst boosts trees.
+The attack and the measures of learning are those of Meehan et al., 'Privacy Implications of
+Shuffling', section 5; the data are synthetic, or a table that the user points to. The attacker
+guesses a user's value from those of the nearest users; the analyst boosts trees: `learnability` and
+`distribution_error` train a model with scikit-learn (extra "learn"), imported on first use.
 """
 
 from __future__ import annotations
 
+import csv
 import math
+import os
+import re
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.order.arguments import (
     IntArray,
@@ -27,9 +34,25 @@ from shuffle_accountant.order.arguments import (
     values_below,
 )
 from shuffle_accountant.order.arguments import permutation as checked_permutation
-from shuffle_accountant.order.experiments.data import randomize
-from shuffle_accountant.order.leavers import share
+from shuffle_accountant.order.groups import Groups
+from shuffle_accountant.order.preservation import Eta, share
+from shuffle_accountant.randomizers.checks import MOST_CATEGORIES
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
+
+__all__ = [
+    "AdultTable",
+    "AttackResult",
+    "Crescents",
+    "crescents",
+    "distribution_error",
+    "grid_blocks",
+    "inference_attack",
+    "learnability",
+    "local_distributions",
+    "nearest_users",
+    "randomize",
+    "read_adult",
+]
 
 MISSING = "learnability needs scikit-learn: pip install '.[learn]' in a clone"
 """Error message for a missing scikit-learn."""
@@ -39,6 +62,141 @@ _MOST_ENTRIES = 1 << 24
 
 # Folds of the cross-validation for Platt's calibration.
 _FOLDS = 3
+
+
+class Crescents(NamedTuple):
+    """Points and their labels.
+
+    Attributes:
+        points: public places, shape (n, 2).
+        labels: private values, 0 … 7, shape (n,): 4 cluster + 2 crescent + half. Shifted right by
+            one bit they name the crescent (4 values), by two bits the cluster (2 values).
+    """
+
+    points: NDArray[np.float64]
+    labels: NDArray[np.int64]
+
+
+@renamed(n="users")
+def crescents(
+    users: int, *, noise: float = 0.1, gap: float = 4.5, rng: RandomSource = None
+) -> Crescents:
+    """Two clusters of two interleaved half-moons of two halves, as in Meehan et al., figure 1.
+
+    Args:
+        noise: standard deviation around the half-moons, in [0, 1e300]; their radius is 1.
+        gap: from one cluster to the next, in [0, 1e300].
+    """
+    n = validate.integer(minimum=1, maximum=10**8, users=users)
+    noise, gap = validate.finite_nonnegative(noise=noise), validate.finite_nonnegative(gap=gap)
+    farthest = 1e300  # above, coordinates may be no doubles
+    if max(noise, gap) > farthest:
+        name, value = ("noise", noise) if noise > farthest else ("gap", gap)
+        raise ValueError(f"{name} must be a number in [0, {farthest:g}], got {value!r}")
+    generator = random_source(rng)
+    cluster, moon = generator.integers(2, size=(2, n))
+    angle = math.pi * generator.random(n)
+    half = (angle > 0.5 * math.pi).astype(np.int64)
+    x = np.where(moon == 0, np.cos(angle), 1.0 - np.cos(angle)) + gap * cluster
+    y = np.where(moon == 0, np.sin(angle), 0.5 - np.sin(angle))
+    points = np.stack([x, y], axis=1) + noise * generator.standard_normal((n, 2))
+    return Crescents(points, 4 * cluster + 2 * moon + half)
+
+
+# Names in use for the last column, with hyphens for blanks, dots and underscores.
+_INCOMES = ("income", "income-per-year", "class", "salary", "target")
+
+
+class AdultTable(NamedTuple):
+    """The columns that the experiments need, one entry per person.
+
+    Attributes:
+        age: public, years, shape (n,).
+        marital_status: what an attacker knows besides, shape (n,).
+        income: private; 1 above 50,000 dollars a year, else 0, shape (n,).
+    """
+
+    age: NDArray[np.int64]
+    marital_status: NDArray[np.str_]
+    income: NDArray[np.int64]
+
+
+def read_adult(path: str | os.PathLike[str]) -> AdultTable:
+    """Read a CSV file of the table, as distributed (no header) or with a header."""
+    source = Path(path)
+    if not source.is_file():
+        raise ValueError(f"path must be a CSV file of the Adult table, got {str(path)!r}")
+    with source.open(newline="", encoding="utf-8") as file:
+        rows = [
+            [cell.strip() for cell in row]
+            for row in csv.reader(file, skipinitialspace=True)
+            # empty lines, and the comment at the head of the test part
+            if any(cell.strip() for cell in row) and not row[0].startswith("|")
+        ]
+    if not rows:
+        raise ValueError(f"path must be a CSV file of the Adult table, got the empty {str(path)!r}")
+    places = [0, 5, 14]  # in the file as distributed, which has no header
+    if not _is_number(rows[0][0]):
+        header = [re.sub("[ _.]", "-", cell.lower()) for cell in rows.pop(0)]
+        names = ["age", "marital-status", next((x for x in _INCOMES if x in header), "income")]
+        for name in names:
+            if name not in header:
+                columns = ", ".join(header)
+                raise ValueError(f"path must have a column {name!r}, got columns {columns}")
+        places = [header.index(name) for name in names]
+    for number, row in enumerate(rows, 1):
+        if len(row) <= max(places) or not _is_number(row[places[0]]):
+            raise ValueError(f"path must hold rows of the Adult table, got {row!r} as row {number}")
+    age, marital, earned = ([row[place] for row in rows] for place in places)
+    return AdultTable(
+        np.array([int(float(value)) for value in age], dtype=np.int64),
+        np.array(marital, dtype=np.str_),
+        np.array([_above(value) for value in earned], dtype=np.int64),
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def _above(text: str) -> int:
+    """1 for ">50K" (with a full stop in the test part), 0 for "<=50K"."""
+    word = text.rstrip(".").upper()
+    if word not in (">50K", "<=50K", "1", "0"):
+        raise ValueError(f"path must have incomes '>50K' or '<=50K', got {text!r}")
+    return int(word in (">50K", "1"))
+
+
+def grid_blocks(points: ArrayLike, *, width: float) -> Groups:
+    """The cells of a grid of that width as disjoint groups, for `BlockShuffler`.
+
+    That shuffle has alpha = 0 for its blocks, and keeps all that an analyst learns of blocks. It
+    protects nobody from those beyond a border: groups around everyone need `DSigmaShuffler`.
+
+    Args:
+        width: of a cell along every axis, > 0.
+    """
+    places = located(points=points)
+    width = validate.positive(width=width)
+    with np.errstate(over="ignore"):
+        cells = np.floor((places - places.min(axis=0)) / width)
+    if not np.all(np.isfinite(cells)):
+        raise ValueError(f"width must be large enough to number the cells, got {width!r}")
+    _, block = np.unique(cells, axis=0, return_inverse=True)
+    block = block.ravel()
+    members = np.argsort(block, kind="stable")
+    return Groups.from_lists(np.split(members, np.cumsum(np.bincount(block))[:-1]))
+
+
+@renamed(eps="eps0")
+def randomize(
+    values: ArrayLike, *, categories: int, eps0: float, rng: RandomSource = None
+) -> IntArray:
+    """Reports by k-ary randomized response: each value, or now and then a uniformly random one."""
+    categories = validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
+    eps0 = validate.finite_nonnegative(eps0=eps0)
+    response = RandomizedResponse(categories=categories, eps0=eps0)
+    return response.randomize(values_below(categories, values=values), random_source(rng))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +238,7 @@ def inference_attack(
     categories: int,
     eps0: float,
     trials: int = 50,
-    threshold: float | Fraction | Decimal = 0.9,
+    threshold: Eta = 0.9,
     rng: RandomSource = None,
 ) -> AttackResult:
     """Guess everyone's value by the majority of what was released for the people around them.
@@ -113,10 +271,7 @@ def inference_attack(
         return np.equal(_majority(reports[order][voters], generator), truth)
 
     successes, done = summed("attack", trials, right)
-    try:
-        least = math.ceil(share(threshold) * done)
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("eta", "threshold", 1)) from None
+    least = math.ceil(share(threshold=threshold) * done)
     return AttackResult(successes=successes, trials=done, least=least)
 
 
@@ -151,8 +306,7 @@ def learnability(
 ) -> float:
     """Accuracy on other people of a model that was trained on places and shuffled reports.
 
-    The measure of Meehan et al. for their synthetic data. For coarser classes merge the values
-    first: ``labels >> 1`` of `crescents` are four classes, ``labels >> 2`` are two.
+    The measure of Meehan et al. for their synthetic data.
 
     Args:
         released: value in each of their slots, integers >= 0, shape (n,).
@@ -193,14 +347,13 @@ def distribution_error(
     model's prediction at each place from what is true there, over that of the uniform distribution.
     0 is perfect, 1 no better than not looking.
 
-    The paper's text alternates between predicting inputs and predicting reports. For inputs give
-    their distributions as ``truth``, and ``eps0``, so that the noise is taken out of the
-    prediction; for reports give theirs, and no ``eps0``.
+    To predict inputs give their distributions as ``truth``, and ``eps0``, so that the noise is
+    taken out of the prediction; to predict reports give theirs, and no ``eps0``.
 
     Args:
         released: value in each of their slots, in 0 … categories - 1, shape (n,).
         truth: distribution at each place, shape (n, categories); see `local_distributions`.
-        eps0: of the randomized response that made the reports, nats, > 0, to predict inputs.
+        eps0: of the randomized response that made the reports, nats, > 0.
 
     Raises:
         ImportError: scikit-learn is not installed.
@@ -250,8 +403,7 @@ def local_distributions(
     radius = validate.finite_nonnegative(radius=radius)
     # many people may share a place
     distinct, place = np.unique(places, axis=0, return_inverse=True)
-    place = place.ravel()
-    counts = np.zeros((distinct.shape[0], categories))
+    place, counts = place.ravel(), np.zeros((distinct.shape[0], categories))
     np.add.at(counts, (place, labels), 1.0)
     around = cKDTree(distinct).query_ball_point(distinct, radius)
     totals = np.stack([counts[near].sum(axis=0) for near in around])
@@ -286,3 +438,6 @@ def _predicted(
     with threadpool_limits(limits=1, user_api="openmp"):
         chances: Array = model.fit(places, labels).predict_proba(at)
     return model.classes_, chances
+
+
+explain_calls(__name__)
