@@ -3,7 +3,7 @@
 Import: the clock runs inside a fresh process around the import statement, NumPy included. First
 answer: the clock runs outside, from starting the interpreter to its end. Warm: the same process has
 answered before; the caches are cleared all the same, so that the whole computation is timed.
-``python -m benchmarks.start_up`` prints how long usual questions take without Numba and pyFFTW.
+``python -m benchmarks.start_up`` prints how long usual questions take without Numba.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import shuffle_accountant as sa
 one = sa.ShuffleRound(sa.GeneralRandomizer(eps0=4.0), users=10_000)
 print(sa.FourierAccountant().compose(one, count=4).epsilon(delta=1e-6))
 """
-_WITHOUT = "import sys\nsys.modules.update(numba=None, pyfftw=None)\n"
+_WITHOUT = "import sys\nsys.modules.update(numba=None)\n"
 # The name of each question, and the least processor seconds of three answers from nothing.
 _SPEEDS = """
 import json
@@ -121,8 +121,8 @@ def _process(code: str) -> str:
 
 
 def main() -> None:
-    """Print processor seconds with and without Numba and pyFFTW, and their ratio."""
-    print("| question | with both, s | without, s | ratio |\n|---|---|---|---|")
+    """Print processor seconds with and without Numba, and their ratio."""
+    print("| question | with it, s | without, s | ratio |\n|---|---|---|---|")
     # of the whole process, interpreter included
     said = "\nimport time\nprint(time.process_time())\n"
     for name, code in {"import": "import shuffle_accountant", "first answer": _ANSWER}.items():

@@ -4,7 +4,7 @@ How long both take is measured by `python -m benchmarks --only start_up`.
 """
 
 HEAVY = ["scipy.stats", "numba", "matplotlib", "torch", "dp_accounting"]
-HEAVY += ["pyfftw", "typer", "tqdm", "joblib"]
+HEAVY += ["typer", "tqdm", "joblib"]
 
 PROGRAM = f"""
 import sys

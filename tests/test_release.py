@@ -69,7 +69,7 @@ def test_every_version_has_a_date() -> None:
 def test_the_floors_have_one_release_for_each_dependency(python: str) -> None:
     stated = module_at(ROOT / ".ci" / "floors.py")
     floors = dict(text.split("==") for text in stated.floors(python))
-    assert {"numpy", "scipy", "numba", "joblib", "tqdm", "typer", "pyFFTW"} == set(floors)
+    assert {"numpy", "scipy", "numba", "joblib", "tqdm", "typer"} == set(floors)
     if python == "3.11":
         assert floors["numpy"] == "1.26"
     if python == "3.13":

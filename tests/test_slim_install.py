@@ -1,4 +1,4 @@
-"""Without Numba and pyFFTW every question is answered, by brackets that meet those with them."""
+"""Without Numba every question is answered, by brackets that meet those with it."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 BLOCK = """
 import sys
-sys.modules.update(numba=None, pyfftw=None)  # importing them now fails
+sys.modules.update(numba=None)  # importing it now fails
 """
 ANSWERS = """
 import json
@@ -45,18 +45,17 @@ def test_blocked_imports_leave_every_answer(in_a_fresh_process):
         assert [lower, upper] == pytest.approx([least, most], rel=1e-3)
 
 
-def test_one_file_imports_each():
-    """`numerics/compiled.py` Numba and `numerics/fft.py` pyFFTW, both where they are used."""
+def test_one_file_imports_it():
+    """`numerics/compiled.py`, where it is used."""
     from pathlib import Path
 
     import shuffle_accountant
 
     root = Path(shuffle_accountant.__file__).parent
-    for name, home in (("numba", "compiled"), ("pyfftw", "fft")):
-        found = [
-            path.relative_to(root).as_posix()
-            for path in root.rglob("*.py")
-            for line in path.read_text(encoding="utf-8").splitlines()
-            if line.strip().startswith((f"import {name}", f"from {name}"))
-        ]
-        assert found == [f"numerics/{home}.py"]
+    found = [
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if line.strip().startswith(("import numba", "from numba"))
+    ]
+    assert found == ["numerics/compiled.py"]

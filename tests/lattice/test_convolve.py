@@ -1,8 +1,7 @@
-"""The convolution engine against exact rational convolution, and its two backends."""
+"""The convolution engine against exact rational convolution."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from oracles import convolution
 
 from shuffle_accountant.lattice.convolve import Factor, power_sum
-from shuffle_accountant.numerics import fft as backend
 
 
 def dyadic(size: int, seed: int) -> list[Fraction]:
@@ -66,56 +64,3 @@ def test_a_large_power_keeps_its_bound() -> None:
     n = count
     exact = (2 / (np.pi * n)) ** 0.5 * (1 - 1 / (4 * n) + 1 / (32 * n**2))
     assert abs(found.mass[5_000] - exact) <= found.error < 1e-7
-
-
-@pytest.mark.slow
-def test_pyfftw_and_scipy_agree() -> None:
-    pytest.importorskip("pyfftw", reason="pyFFTW is not installed, so there is nothing to compare")
-    values = np.random.default_rng(5).random(1 << 19)  # long enough for pyFFTW to be used
-    assert backend._planned(values.size) is not None
-    spectra, backs = [], []
-    for allowed in (True, False):
-        backend.use_pyfftw(allowed)
-        try:
-            spectra.append(backend.real_fft(values))
-            backs.append(backend.inverse_real_fft(spectra[-1].copy(), values.size))
-        finally:
-            backend.use_pyfftw(True)
-    # the bound of the engine: 10 u per level, of the 1-norm forwards
-    assert np.abs(spectra[0] - spectra[1]).max() <= 2 * 10 * 2.0**-53 * 20 * values.sum()
-    for back in backs:
-        assert np.abs(back - values).max() <= 1e-13
-
-
-def test_threads_share_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyfftw", reason="pyFFTW is not installed, so there are no plans")
-    monkeypatch.setattr(backend, "_PYFFTW_FROM", 1)
-    rng = np.random.default_rng(6)
-    lengths = (1000, 1024, 1000, 1080)
-    questions = [rng.random(lengths[i % 4]) for i in range(400)]
-    with ThreadPoolExecutor(4) as pool:
-        # no thread keeps more than one length
-        kept = pool.map(lambda x: (backend.real_fft(x), backend._plans.length == x.size), questions)
-        assert all(alone for _, alone in kept)
-        found = list(pool.map(backend.real_fft, questions))
-        backs = list(pool.map(backend.inverse_real_fft, found, [x.size for x in questions]))
-    for values, spectrum, back in zip(questions, found, backs, strict=True):
-        assert np.abs(spectrum - np.fft.rfft(values)).max() <= 1e-10
-        assert np.abs(back - values).max() <= 1e-13
-
-
-def test_without_pyfftw_the_answer_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    import shuffle_accountant as sa
-
-    one = sa.ShuffleRound(sa.GeneralRandomizer(4.0), users=10_000)
-    monkeypatch.setattr(backend, "_PYFFTW_FROM", 1)
-    with_it = sa.epsilon(one, delta=1e-6, rounds=50)
-    monkeypatch.setattr(backend, "_module", None)
-    monkeypatch.setitem(sys.modules, "pyfftw", None)  # importing it now fails
-    without = sa.epsilon(one, delta=1e-6, rounds=50)
-    backend.use_pyfftw(True)
-    # both backends keep the engine's error bound, far below the bracket's width
-    assert without.upper == pytest.approx(with_it.upper, rel=1e-9)
-    assert without.lower == pytest.approx(with_it.lower, rel=1e-9)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, RatioSource
+from shuffle_accountant.numerics.binomial import gauss_legendre
 from shuffle_accountant.numerics.budget import disturbed, rounded
-from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
