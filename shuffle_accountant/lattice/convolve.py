@@ -179,9 +179,9 @@ def _norm(values: Array) -> float:
 
 
 def place_on_circle(mass: Array, offset: int, size: int) -> Array:
-    """Place the vector on a circle of the given size."""
-    position = offset % size
-    turns = max(math.ceil((position + mass.size) / size), 1)
-    around = np.zeros((turns, size))
-    around.ravel()[position : position + mass.size] = mass
-    return np.asarray(around.sum(axis=0)) if turns > 1 else around[0]
+    """Place vectors, along the last axis, on a circle of the given size."""
+    rows, width, position = mass.shape[:-1], mass.shape[-1], offset % size
+    turns = max(math.ceil((position + width) / size), 1)
+    around = np.zeros((*rows, turns * size))
+    around[..., position : position + width] = mass
+    return np.asarray(around.reshape(*rows, turns, size).sum(axis=-2))

@@ -119,8 +119,9 @@ def _resolve(
     # nanoseconds: a product of matrices with the waves it needs, or a transform of every row
     by_rows = width * kept.size * (0.8 + 60.0 / rows) > 25.0 * size
     if by_rows:
-        own = per_level() * (math.log2(size) + 1) + roundings(ELEMENTARY + 4)
-        piece = max(LIMITS.at_once // max(kept.size, 1), 1)
+        levels = math.log2(size) + 1
+        own = per_level() * levels + roundings(ELEMENTARY + 4)
+        piece = max(LIMITS.at_once // size, 1)
         pieces = [(slice(first, first + piece), kept) for first in range(0, rows, piece)]
     else:
         own = sequential_sum(width, own=ELEMENTARY + 4)
@@ -133,7 +134,11 @@ def _resolve(
     powers.log_modulus[kept] = 0.0
     for part, some in pieces:
         count = stack.count[part]
-        spectrum = (_transforms if by_rows else _waves)(stack.mass[part], size, some)
+        if by_rows:
+            spectrum = real_fft(place_on_circle(stack.mass[part], 0, size))[:, kept]
+            spectrum = disturbed(spectrum, lambda: per_level() * levels)
+        else:
+            spectrum = _waves(stack.mass, size, some)
         back = (np.outer(middle[part], some) % size) * (2.0 * math.pi / size)
         modulus = np.abs(spectrum)
         turn = disturbed(np.angle(spectrum) + back, lambda: roundings(32.0))
@@ -160,12 +165,3 @@ def _waves(mass: Array, size: int, some: NDArray[np.intp]) -> NDArray[np.complex
     spectrum.real = mass @ np.cos(angle)
     spectrum.imag = mass @ np.sin(angle)
     return disturbed(spectrum, lambda: sequential_sum(width, own=ELEMENTARY))
-
-
-def _transforms(mass: Array, size: int, kept: NDArray[np.intp]) -> NDArray[np.complex128]:
-    """Spectra of rows at some frequencies, row by row."""
-    spectra = np.empty((mass.shape[0], kept.size), dtype=np.complex128)
-    for row, spectrum in zip(mass, spectra, strict=True):
-        found = real_fft(place_on_circle(row, 0, size))
-        spectrum[:] = disturbed(found, lambda: per_level() * (math.log2(size) + 1))[kept]
-    return spectra

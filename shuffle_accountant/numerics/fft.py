@@ -22,7 +22,7 @@ def good_length(at_least: int) -> int:
 
 
 def real_fft(values: Array) -> Spectrum:
-    """Forward transform of a real sequence, shape (n,) to (n // 2 + 1,)."""
+    """Forward transform of real sequences, shape (…, n) to (…, n // 2 + 1)."""
     import scipy.fft
 
     return np.asarray(scipy.fft.rfft(values))
