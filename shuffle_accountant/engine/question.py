@@ -128,10 +128,7 @@ def warn_if_below_floor(
 ) -> None:
     """Warn, at the caller's line, if epsilon is infinite because of what dummies leave open.
 
-    Args:
-        found: the answer.
-        query: the question.
-        floors: for each distinct round, the delta that no epsilon makes smaller, and the count.
+    ``floors`` are the deltas that no epsilon makes smaller, of distinct rounds, with their counts.
     """
     if query.delta is None or found.lower < math.inf:
         return

@@ -65,10 +65,8 @@ _AtLeastOne = tuple[float, float]
 class RareLosses:
     """The part of delta(epsilon) of sums with at least one rare loss.
 
-    Args:
-        composition: composition of all losses.
-        others: `without_rare_losses` of it.
-        near: rough value of the epsilon asked about, nats; any other is answered as well.
+    ``others`` is `without_rare_losses` of the composition; it is narrow near one epsilon (nats),
+    and answers any other as well.
     """
 
     def __init__(self, composition: Composition, others: Composition, near: float) -> None:
@@ -205,9 +203,7 @@ class SplitSum:
 class DirectSum:
     """The sum by direct convolution: bounds delta(epsilon) anywhere; see `lattice.positive`.
 
-    Args:
-        composition: the losses to add up.
-        top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
+    Losses above the top (nats) and below ``-top / 2`` are not resolved.
     """
 
     def __init__(self, composition: Composition, top: float) -> None:

@@ -57,9 +57,9 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
     """Privacy loss of the pair whose profile is the convex envelope of the smallest bound.
 
     Args:
-        profiles: bounds of one profile, in the worse order each; at least one. All are 0 at the
-            last of the losses.
-        losses: 0 and further epsilons at which the bounds are asked for, nats, ascending.
+        profiles: bounds of one profile, in the worse order each; at least one.
+        losses: 0 and further epsilons at which the bounds are asked for, nats, ascending; all
+            bounds are 0 at the last.
     """
     # the smallest delta first: what was prepared for it serves the others
     backward = losses[::-1].tolist()

@@ -78,12 +78,10 @@ class WindowedSum:
 
 @dataclass(eq=False)
 class Powers:
-    """The lower half of the spectrum of a sum, as logarithms; arrays of one shape.
+    """The lower half of the spectrum of a sum, as logarithms and angles (radians) of one shape.
 
     Attributes:
-        log_modulus: logarithm of the modulus at each frequency.
         log_bound: logarithm of a bound on the exact modulus, errors of the factors included.
-        angle: angle of the spectrum at each frequency, radians.
         moved: bound on the errors of logarithm and angle together.
     """
 

@@ -267,8 +267,8 @@ def symmetric_atoms(q: Array, d: Array, infinite: float) -> PldAtoms:
 
     Args:
         q: probabilities of events under Q, shape (m,), any order, >= 0.
-        d: their P- less Q-probabilities, shape (m,), such that ``d - (alpha - 1) q`` is a
-            lower bound for every alpha >= 1. For alpha < 1 the reverse answers.
+        d: their P- less Q-probabilities, likewise, such that ``d - (alpha - 1) q`` is a lower
+            bound for every alpha >= 1. For alpha < 1 the reverse answers.
         infinite: P-probability of events that are impossible under Q; d includes it.
     """
     x, y = _half(q, d, infinite)
