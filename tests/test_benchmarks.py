@@ -365,7 +365,7 @@ def test_a_letter_that_no_decoy_sends_cannot_be_sampled(sampling):
 def test_clearing_the_caches_forgets_answers_and_keeps_constants(suite):
     shared = importlib.import_module("benchmarks.claims")
     grids = importlib.import_module("shuffle_accountant.engine.ends")
-    constants = importlib.import_module("shuffle_accountant.numerics.quadrature")
+    constants = importlib.import_module("shuffle_accountant.numerics.binomial")
     shared.answer(4.0, 1000, 2, 1e-6)
     assert len(grids.loss_grid) > 0
     assert constants.gauss_legendre.cache_info().currsize > 0

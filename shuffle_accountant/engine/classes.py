@@ -38,16 +38,10 @@ class Family(Protocol):
     """Rounds that differ in users, in the fraction that takes part and in eps0 alone."""
 
     def __hash__(self) -> int:
-        """Hash of the value: equal families have equal hashes."""
+        """By value."""
 
     def pair(self, users: int, fraction: float, eps0: float) -> DominatingPair:
-        """The pair of a round of this family, real or not.
-
-        Args:
-            users: messages in the round, >= 1.
-            fraction: chance to take part, in (0, 1].
-            eps0: local privacy parameter, nats, > 0.
-        """
+        """The pair of a round of users >= 1, fraction in (0, 1], eps0 > 0 (nats), real or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +73,7 @@ class Member:
 def dominates(worse: Member, better: Member) -> bool:
     """Whether a round certainly reveals as much as another of its family, coordinate by coordinate.
 
-    Fractions and eps0 are compared as they are computed, with an allowance for their roundings
-    unless they are equal.
+    Fractions and eps0 have an allowance for their roundings unless they are equal.
     """
 
     def no_less(first: float, second: float) -> bool:
@@ -110,12 +103,9 @@ _Entry = tuple[Composable, int, Member]
 
 @dataclass(frozen=True)
 class Gathered:
-    """The pairs that are composed for each end of the bracket, with their counts.
+    """The pairs composed for the upper and lower end, with counts, and whether both are exact.
 
-    Attributes:
-        above: pairs for the upper end.
-        below: pairs for the lower end.
-        exact: whether both are the rounds' own.
+    They are exact if they are the rounds' own.
     """
 
     above: tuple[tuple[DominatingPair, int], ...]
@@ -143,29 +133,27 @@ def gathered(
             families.setdefault(member.family, []).append((one, count, member))
     classes: list[tuple[str, _Spread, list[_Entry]]] = []
     for family, entries in families.items():
-        large, spread = len(entries) >= fewest, _Spread.of(entries, width)
-        for some in _classes(entries, width) if large else ([entry] for entry in entries):
+        found: dict[tuple[int, int, int], list[_Entry]] = {}
+        if len(entries) >= fewest:
+            for entry in entries:
+                found.setdefault(entry[2].key(width), []).append(entry)
+        else:
+            alone += [entry[:2] for entry in entries]
+        spread = _Spread.of([member for _, _, member in entries], width)
+        for key, some in found.items():
             if len(some) == 1:
                 alone.append(some[0][:2])
             else:
-                classes.append((f"{family!r} {some[0][2].key(width)}", spread, some))
+                classes.append((f"{family!r} {key}", spread, some))
     # a fixed order, so that the order of composition does not even change the rounding
     own = [(one.reduced(), count) for one, count in sorted(alone, key=lambda item: repr(item[0]))]
     above, below = list(own), list(own)
     for _, spread, some in sorted(classes, key=lambda item: item[0]):
         count = sum(count for _, count, _ in some)
         points = [member for _, _, member in some]
-        above.append((spread.worst(points), count))
-        below.append((spread.best(points), count))
+        above.append((spread.pair(points, worst=True), count))
+        below.append((spread.pair(points, worst=False), count))
     return Gathered(tuple(above), tuple(below), exact=not classes)
-
-
-def _classes(entries: Sequence[_Entry], width: float) -> list[list[_Entry]]:
-    """The classes: groups of members with the same `Member.key`."""
-    found: dict[tuple[int, int, int], list[_Entry]] = {}
-    for entry in entries:
-        found.setdefault(entry[2].key(width), []).append(entry)
-    return list(found.values())
 
 
 @dataclass(frozen=True)
@@ -181,48 +169,29 @@ class _Spread:
     eps0: float | None
 
     @classmethod
-    def of(cls, entries: Sequence[_Entry], width: float) -> _Spread:
+    def of(cls, members: Sequence[Member], width: float) -> _Spread:
         """The spread of a family with these members."""
-        fractions = {member.fraction for _, _, member in entries}
-        parameters = {member.eps0 for _, _, member in entries}
+        fractions = {member.fraction for member in members}
+        parameters = {member.eps0 for member in members}
         return cls(
             width=width,
             fraction=fractions.pop() if len(fractions) == 1 else None,
             eps0=parameters.pop() if len(parameters) == 1 else None,
         )
 
-    def worst(self, points: Sequence[Member]) -> DominatingPair:
-        """A pair that dominates all members of a class."""
-        first = points[0]
-        users, _, _ = self._edges(first, 0)
-        _, fraction, eps0 = self._edges(first, 1)
-        return first.family.pair(
-            min(math.ceil(users), min(point.users for point in points)),
-            min(self._outwards(self.fraction, fraction, max(x.fraction for x in points), 1), 1.0),
-            self._outwards(self.eps0, eps0, max(point.eps0 for point in points), 1),
+    def pair(self, points: Sequence[Member], *, worst: bool) -> DominatingPair:
+        """A pair that dominates all members of a class or (not ``worst``) that all dominate."""
+        key, step = points[0].key(self.width), math.log1p(self.width)
+        low, high = ([math.exp((place + end) * step) for place in key] for end in (0, 1))
+        (fewest, *_), (_, fraction, eps0) = (low, high) if worst else (high, low)
+        near, far, sign = (min, max, 1.0) if worst else (max, min, -1.0)
+
+        def outwards(same: float | None, edge: float, extreme: float) -> float:
+            """The edge or shared value, at least as far out as the extreme, moved by `_NUDGE`."""
+            return far(edge if same is None else same, extreme) * (1.0 + sign * _NUDGE)
+
+        return points[0].family.pair(
+            near(math.ceil(fewest), near(point.users for point in points)),
+            min(outwards(self.fraction, fraction, far(x.fraction for x in points)), 1.0),
+            outwards(self.eps0, eps0, far(point.eps0 for point in points)),
         )
-
-    def best(self, points: Sequence[Member]) -> DominatingPair:
-        """A pair that all members of a class dominate."""
-        first = points[0]
-        users, _, _ = self._edges(first, 1)
-        _, fraction, eps0 = self._edges(first, 0)
-        return first.family.pair(
-            max(math.ceil(users), max(point.users for point in points)),
-            self._outwards(self.fraction, fraction, min(point.fraction for point in points), -1),
-            self._outwards(self.eps0, eps0, min(point.eps0 for point in points), -1),
-        )
-
-    def _edges(self, point: Member, end: int) -> tuple[float, float, float]:
-        """The lower (0) or upper (1) ends of the class of a point."""
-        step = math.log1p(self.width)
-        users, fraction, eps0 = (math.exp((place + end) * step) for place in point.key(self.width))
-        return users, fraction, eps0
-
-    @staticmethod
-    def _outwards(same: float | None, edge: float, extreme: float, sign: int) -> float:
-        """The edge or shared value, at least as far out as the extreme, moved out by `_NUDGE`."""
-        if same is not None:
-            edge = same
-        far = max if sign > 0 else min
-        return far(edge, extreme) * (1.0 + sign * _NUDGE)

@@ -173,12 +173,9 @@ def _onto(first: int, mass: Array, steps: int, interval: float, error: float) ->
     high = rounded(mass * np.minimum(share, 1.0))
     start = int(cell[0])
     size = int(cell[-1]) - start + 2
-    low, above = (
-        np.bincount(cell - start, mass - high, size),
-        np.bincount(cell - start + 1, high, size),
-    )
-    split = rounded(np.asarray(low + above, dtype=np.float64), 4)
-    return start, raised(split, sequential_sum(2 * steps, own=16))
+    low = np.bincount(cell - start, mass - high, size)
+    both = np.asarray(low + np.bincount(cell - start + 1, high, size), dtype=np.float64)
+    return start, raised(rounded(both, 4), sequential_sum(2 * steps, own=16))
 
 
 def _whole(first: int, mass: Array, infinite: float) -> tuple[int, Array, float]:

@@ -45,10 +45,9 @@ _STEPS, _SMALLER_STEPS = 2.0 ** np.arange(-5.0, 4.5, 0.5), 2.0 ** np.arange(-4.5
 
 @dataclass(frozen=True)
 class DeltaTerms:
-    """One side's delta and what it contains of each source of error, all absolute.
+    """One side's certified end of delta, and what it contains of each source of error, absolute.
 
     Attributes:
-        value: the certified end.
         truncation: contribution of tails cut off before the composition.
         aliasing: bound on wrapped and missing mass of the window.
         round_off: bound on floating-point error.
@@ -75,25 +74,18 @@ class Composition:
         self.limited = any(grid.limited for grid, _ in self.parts)
 
     @cached_property
-    def held(self) -> list[NDArray[np.intp]]:
-        """Indices of cells with mass, round by round: grids of heavy tails are mostly empty."""
-        return [np.flatnonzero(grid.mass) for grid, _ in self.parts]
+    def cells(self) -> list[tuple[NDArray[np.intp], Array, Array]]:
+        """Indices of cells with mass, their losses (nats) and logarithms of masses, by round.
 
-    @cached_property
-    def losses(self) -> list[Array]:
-        """Losses of the cells of `held`, in nats, round by round."""
-        return [
-            np.asarray(self.spacing * (grid.offset + held), dtype=np.float64)
-            for (grid, _), held in zip(self.parts, self.held, strict=True)
-        ]
-
-    @cached_property
-    def logs(self) -> list[Array]:
-        """Logarithms of the masses of the cells of `held`, round by round."""
-        return [
-            rounded(np.log(grid.mass[held]), -ELEMENTARY)  # of logarithms <= 0, up is towards 0
-            for (grid, _), held in zip(self.parts, self.held, strict=True)
-        ]
+        Grids of heavy tails are mostly empty.
+        """
+        found = []
+        for grid, _ in self.parts:
+            held = np.flatnonzero(grid.mass)
+            losses = np.asarray(self.spacing * (grid.offset + held), dtype=np.float64)
+            # of logarithms <= 0, up is towards 0
+            found.append((held, losses, rounded(np.log(grid.mass[held]), -ELEMENTARY)))
+        return found
 
     def _at_least_one(self, chances: Sequence[float]) -> float:
         """Bound of the probability that some round's loss is infinite: ``1 - prod (1 - p)^T``."""
@@ -112,7 +104,7 @@ class Composition:
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
         value = mean = variance = 0.0
-        for (_, count), losses, logs in zip(self.parts, self.losses, self.logs, strict=True):
+        for (_, count), (_, losses, logs) in zip(self.parts, self.cells, strict=True):
             exponent = logs + lam * losses
             top = float(exponent.max())
             weight = np.exp(exponent - top)
@@ -126,11 +118,9 @@ class Composition:
     def _log_mgf(self, lams: Array) -> Array:
         """Log-moment generating function at several points, shape of ``lams``."""
         value = np.zeros(lams.size)
-        for (_, count), losses, logs in zip(self.parts, self.losses, self.logs, strict=True):
+        for (_, count), (_, losses, logs) in zip(self.parts, self.cells, strict=True):
             for i, lam in enumerate(lams.tolist()):
-                exponent = logs + lam * losses
-                top = float(exponent.max())
-                value[i] += count * (top + math.log(float(np.exp(exponent - top).sum())))
+                value[i] += count * _log_total(logs + lam * losses)
         return value
 
     def saddle_for_delta(self, delta: float) -> float:
@@ -188,12 +178,9 @@ class Composition:
         first, last, below, above = self.window(lam)
         factors = []
         log_total = 0.0
-        for (grid, count), held, losses, logs in zip(
-            self.parts, self.held, self.losses, self.logs, strict=True
-        ):
+        for (grid, count), (held, losses, logs) in zip(self.parts, self.cells, strict=True):
             exponent = logs + lam * losses
-            top = float(exponent.max())
-            log_scale = top + math.log(float(np.exp(exponent - top).sum()))
+            log_scale = _log_total(exponent)
             tilted = rounded(np.exp(exponent - log_scale), ELEMENTARY)
             size = np.abs(logs) + lam * np.abs(losses)
             # the weights are exponentials of sums, and their total one more
@@ -205,6 +192,12 @@ class Composition:
             log_total += count * log_scale
         law = power_sum(factors, first, last - first + 1)
         return TiltedSum(self, lam, log_total, law, below, above, last)
+
+
+def _log_total(exponents: Array) -> float:
+    """Logarithm of the sum of exponentials."""
+    top = float(exponents.max())
+    return top + math.log(float(np.exp(exponents - top).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +213,9 @@ class TiltedSum:
     _last: int
 
     def masses(self) -> tuple[int, Array]:
-        """Upper bounds of the untilted P-masses on the window, and its first grid point.
+        """First grid point of the window, and upper bounds (PESSIMISTIC) of its untilted P-masses.
 
-        The direction must be PESSIMISTIC. Mass outside the window is left out, or wrapped into it.
+        Mass outside the window is left out, or wrapped into it.
         """
         law, lam = self._law, self._lam
         losses = self._composition.spacing * np.arange(law.start, self._last + 1)

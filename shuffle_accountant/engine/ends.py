@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from shuffle_accountant.engine.composition import Composition, TiltedSum
+from shuffle_accountant.engine.composition import Composition, DeltaTerms, TiltedSum
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.rare_losses import (
     DirectSum,
@@ -39,14 +40,11 @@ class Problem:
 
     Attributes:
         losses: losses of the distinct rounds, with their counts, for the upper end.
-        below: losses of the distinct rounds, with their counts, for the lower end.
+        below: the same for the lower end.
         query: the question.
         tolerance: relative width in epsilon to aim for.
         memory_limit: bytes.
         largest: no sum of losses is larger, nats.
-        rounds: number of rounds.
-        deviation: standard deviation of the sum, roughly, nats.
-        coarse: spacing at which the grid should cost no more than the tolerance, nats.
     """
 
     losses: tuple[tuple[PrivacyLoss, int], ...]
@@ -55,44 +53,43 @@ class Problem:
     tolerance: float
     memory_limit: int
     largest: float
-    rounds: int
-    deviation: float
-    coarse: float
 
-    @classmethod
-    def of(
-        cls,
-        losses: Sequence[tuple[PrivacyLoss, int]],
-        query: Query,
-        tolerance: float,
-        memory_limit: int,
-        largest: float,
-        below: Sequence[tuple[PrivacyLoss, int]] | None = None,
-    ) -> Problem:
-        """The problem of these losses, with the quantities that follow from it."""
-        rounds = sum(count for _, count in losses)
-        # relative to the largest, because squares of tiny losses underflow
-        top = max(loss.deviation for loss, _ in losses)
-        variance = sum(count * (loss.deviation / top) ** 2 for loss, count in losses)
-        deviation = top * math.sqrt(variance)
-        if losses[0][0].divergence.continuous:
+    @cached_property
+    def rounds(self) -> int:
+        """Number of rounds."""
+        return sum(count for _, count in self.losses)
+
+    @cached_property
+    def _top(self) -> float:
+        """The largest deviation of a round's loss, nats."""
+        return max(loss.deviation for loss, _ in self.losses)
+
+    @cached_property
+    def _variance(self) -> float:
+        """Variance of the sum over the largest of a round, because squares of tiny ones vanish."""
+        return sum(count * (loss.deviation / self._top) ** 2 for loss, count in self.losses)
+
+    @cached_property
+    def deviation(self) -> float:
+        """Standard deviation of the sum, roughly, nats."""
+        return self._top * math.sqrt(self._variance)
+
+    @cached_property
+    def coarse(self) -> float:
+        """Spacing at which the grid should cost no more than the tolerance, nats."""
+        if self.losses[0][0].divergence.continuous:
             # Connecting the dots adds about spacing^2/6 to the variance of each round and the
             # chords take away as much; epsilon moves by at most that share of itself.
-            coarse = top * math.sqrt(1.5 * tolerance * variance / rounds)
+            return self._top * math.sqrt(1.5 * self.tolerance * self._variance / self.rounds)
+        # Both ends together are a spacing apart in each round. At a delta, epsilon is about where a
+        # normal law of the deviation has such a tail; below a tenth of the deviation the first grid
+        # aims for absolute instead of relative accuracy.
+        if self.query.delta is None:
+            epsilon = max(self.query.required, 0.1 * self.deviation)
         else:
-            # both ends together are a spacing apart in each round
-            coarse = 0.5 * tolerance * _expected_epsilon(query, deviation) / rounds
-        return cls(
-            losses=tuple(losses),
-            below=tuple(losses if below is None else below),
-            query=query,
-            tolerance=tolerance,
-            memory_limit=memory_limit,
-            largest=largest,
-            rounds=rounds,
-            deviation=deviation,
-            coarse=coarse,
-        )
+            normal = math.sqrt(-2.0 * math.log(self.query.delta))
+            epsilon = self.deviation * max(normal - 1.0, 0.1)
+        return 0.5 * self.tolerance * epsilon / self.rounds
 
     @property
     def many(self) -> bool:
@@ -102,8 +99,7 @@ class Problem:
     @property
     def alike(self) -> float:
         """Number of rounds of the largest deviation that would give the sum's deviation, >= 1."""
-        top = max(loss.deviation for loss, _ in self.losses)
-        return max((self.deviation / top) ** 2, 1.0)
+        return max((self.deviation / self._top) ** 2, 1.0)
 
     @property
     def gathered(self) -> bool:
@@ -113,21 +109,6 @@ class Problem:
     def on(self, side: Bound) -> tuple[tuple[PrivacyLoss, int], ...]:
         """The losses whose sum bounds the true one on that side."""
         return self.losses if side is Bound.PESSIMISTIC else self.below
-
-    @property
-    def most_cells(self) -> float:
-        """Largest number of cells between 0 and the largest loss that memory allows."""
-        return self.memory_limit / SETTINGS.bytes_per_cell
-
-    @property
-    def most_atoms(self) -> int:
-        """Largest number of atoms of one loss that memory allows."""
-        return max(self.memory_limit // (4 * SETTINGS.bytes_per_cell), 1024)
-
-    @property
-    def share(self) -> float:
-        """Probability mass that may be cut off in all rounds together, relative to delta."""
-        return 1e-3 * min(self.tolerance, 1e-3)
 
 
 @dataclass(frozen=True)
@@ -152,25 +133,10 @@ class Plan:
     previous: tuple[float, float] | None = None
     most_points: int | None = None
 
-    def coarser(self, factor: float) -> Plan:
-        """The plan within the memory limit, which this one exceeds by the factor."""
-        return replace(self, spacing=self.spacing * (1.1 * factor), limited=True)
 
-    def tried(self, points: int) -> Plan:
-        """The plan on a coarser grid, of at most about `most_points`, where this has ``points``."""
-        assert self.most_points is not None
-        return replace(self, spacing=self.spacing * (1.1 * points / self.most_points))
-
-
-def _expected_epsilon(query: Query, deviation: float) -> float:
-    """Rough value of the epsilon asked about or to be found, nats; a tenth of a deviation or more.
-
-    Below that, the first grid aims for absolute instead of relative accuracy.
-    """
-    if query.delta is None:
-        return max(query.required, 0.1 * deviation)
-    # where a normal law of the deviation has about such a tail
-    return deviation * max(math.sqrt(-2.0 * math.log(query.delta)) - 1.0, 0.1)
+def _power(value: float, parts: int) -> float:
+    """The largest power of ``2^(1/parts)`` up to the value: close questions ask for the same."""
+    return float(2.0 ** (math.floor(parts * math.log2(value)) / parts))
 
 
 def first_plan(problem: Problem) -> Plan:
@@ -189,9 +155,7 @@ def first_plan(problem: Problem) -> Plan:
 
 def _settled(problem: Problem, spacing: float) -> float:
     """The spacing; of many rounds a little smaller, so that one round more asks for the same."""
-    if not problem.many:
-        return spacing
-    return float(2.0 ** (math.floor(4.0 * math.log2(spacing)) / 4.0))
+    return _power(spacing, 4) if problem.many else spacing
 
 
 def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
@@ -221,20 +185,13 @@ def finer(problem: Problem, plan: Plan, excess: float) -> Plan:
 def direct_plan(problem: Problem, plan: Plan, epsilon: float, cells: int) -> Plan | None:
     """A grid without a transform, which resolves epsilon rather than one round's loss.
 
-    Args:
-        problem: the question.
-        plan: the last one with a transform.
-        epsilon: rough value of the epsilon that the answer comes from, nats.
-        cells: number of cells of the grid, up to the end of its window.
-
-    Returns:
-        The plan; None if there is no window of such a size.
+    It has ``cells`` cells up to the end of its window, which is some times the rough epsilon that
+    the answer comes from (nats); None if there is no window of such a size.
     """
     top = min(4.0 * max(epsilon, problem.deviation), problem.largest)
     if not 0.0 < top < math.inf:
         return None
-    resolution = 0.25 * problem.tolerance
-    return replace(plan, spacing=top / cells, resolution=resolution, top=top)
+    return replace(plan, spacing=top / cells, resolution=0.25 * problem.tolerance, top=top)
 
 
 # The cache holds the grids of a few questions about a thousand different rounds, usually.
@@ -242,17 +199,10 @@ def direct_plan(problem: Problem, plan: Plan, epsilon: float, cells: int) -> Pla
 def loss_grid(
     loss: PrivacyLoss, side: Bound, spacing: float, effort: Effort, most_cells: float
 ) -> PldGrid:
-    """The loss on the grid; cached, so that neighbouring questions cost no rebuilding.
-
-    Args:
-        loss: the loss to discretise.
-        side: direction of the rounding.
-        spacing: distance of grid points, nats.
-        effort: accuracy with which the loss is resolved.
-        most_cells: cells between 0 and the largest loss that memory allows.
+    """The loss on the grid of a spacing (nats); cached, as neighbouring questions ask for the same.
 
     Raises:
-        GridTooFine: more cells than that would be needed.
+        GridTooFine: more than ``most_cells`` cells between 0 and the largest loss would be needed.
     """
     finer = 1 if side is Bound.PESSIMISTIC else SUBCELLS
     edges = EqualCells(spacing / finer, most_cells * finer)
@@ -269,20 +219,14 @@ class End:
 
     Attributes:
         value: the end of epsilon or delta, whichever was asked for.
-        delta: at that epsilon.
+        delta: the end of delta at that epsilon.
         slope: computes ``-d log(delta) / d epsilon`` there.
-        truncation: error of delta by tails cut off.
-        aliasing: error of delta by wrapped mass.
-        round_off: error of delta by floating-point arithmetic.
         limited: whether what is known of single rounds decides, and no grid.
     """
 
     value: float
-    delta: float
+    delta: DeltaTerms
     slope: Callable[[], float]
-    truncation: float
-    aliasing: float
-    round_off: float
     limited: bool = False
 
 
@@ -291,8 +235,6 @@ class Law:
     """The law of the sum on the grid of one side: a bound of delta at any epsilon.
 
     Attributes:
-        composition: what is summed.
-        law: the sum.
         tilt: by which the sum is known relative to itself near one epsilon.
         near: that epsilon, nats.
         points: of the grid that the sum is held on.
@@ -315,22 +257,12 @@ class Law:
             found = math.log(terms.value / beyond) / step if falls else 0.0
             return max(found, self.tilt) if value >= self.near else found
 
-        return End(
-            value=terms.value if problem.query.delta is None else value,
-            delta=terms.value,
-            slope=slope,
-            truncation=terms.truncation,
-            aliasing=terms.aliasing,
-            round_off=terms.round_off,
-            limited=self.composition.limited,
-        )
+        asked = terms.value if problem.query.delta is None else value
+        return End(asked, terms, slope, self.composition.limited)
 
 
 def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
-    """Compute the upper (PESSIMISTIC) or lower (OPTIMISTIC) end on the plan's grid.
-
-    Returns:
-        The end, and the plan with the spacing that memory allowed.
+    """The end of a side on the plan's grid, and the plan with the spacing that memory allowed.
 
     Raises:
         GridTooFine: memory does not allow the spacing of direct convolution.
@@ -347,8 +279,8 @@ def find_end(problem: Problem, plan: Plan, side: Bound) -> tuple[End, Plan]:
         return law.end(problem, problem.query.epsilon), plan
     value = _epsilon(problem, plan, law)
     if value == math.inf:
-        infinite, known = law.composition.infinite, law.composition.truncated
-        return End(math.inf, infinite, lambda: 1.0 / problem.deviation, known, 0.0, 0.0), plan
+        terms = DeltaTerms(law.composition.infinite, law.composition.truncated, 0.0, 0.0)
+        return End(math.inf, terms, lambda: 1.0 / problem.deviation), plan
     return law.end(problem, value), plan
 
 
@@ -360,10 +292,7 @@ def earlier_end(problem: Problem, side: Bound) -> End | None:
 
 
 def _remember(problem: Problem, side: Bound, law: Law) -> None:
-    """Keep the newest law of each composition and side, of the last few compositions.
-
-    All of them together take at most half of the memory.
-    """
+    """Keep the newest laws, one of each composition and side, in at most half of the memory."""
     laws = problem.query.laws
     if laws is None or 2 * SETTINGS.laws * BYTES_PER_POINT * law.points > problem.memory_limit:
         return
@@ -395,39 +324,35 @@ def _epsilon(problem: Problem, plan: Plan, law: Law) -> float:
 
 def _composition(problem: Problem, plan: Plan, side: Bound) -> Composition:
     """The composition of all losses of a side, each on its grid."""
+    # what may be cut off in all rounds together, relative to delta
+    share = 1e-3 * min(problem.tolerance, 1e-3)
     # quantised, so that neighbouring questions share grids
-    share = max(problem.share * plan.delta / problem.rounds, LIMITS.underflow)
+    share = max(share * plan.delta / problem.rounds, LIMITS.underflow)
     # for many losses, as few powers of ten as possible: a new one is a new table
     powers = 4 if problem.many else 1
     tail = 10.0 ** (powers * math.floor(math.log10(share / 1.5 ** (powers - 1)) / powers))
-    resolution = 2.0 ** (math.floor(2.0 * math.log2(plan.resolution)) / 2.0)
     effort = Effort(
         tail=max(tail, LIMITS.underflow),
-        resolution=max(resolution, SETTINGS.finest_resolution),
-        most_atoms=problem.most_atoms,
+        resolution=max(_power(plan.resolution, 2), SETTINGS.finest_resolution),
+        most_atoms=max(problem.memory_limit // (4 * SETTINGS.bytes_per_cell), 1024),
         many=problem.many,
-        rounds=2.0 ** math.floor(math.log2(problem.alike)),
+        rounds=_power(problem.alike, 1),
     )
-    spacing = _aligned(problem, plan.spacing)
-    tables = [_table(loss) if problem.many else None for loss, _ in problem.on(side)]
-    often = {
-        table
-        for table, count in Counter(tables).items()
-        if table and count >= SETTINGS.many_losses // 2
-    }
-    efforts = [replace(effort, shared=True) if table in often else effort for table in tables]
-    parts = [
-        (loss_grid(loss, side, spacing, own, problem.most_cells), count)
-        for (loss, count), own in zip(_shown(problem, side), efforts, strict=True)
+    spacing, cells = _aligned(problem, plan.spacing), problem.memory_limit / SETTINGS.bytes_per_cell
+    tables = [
+        loss.table if problem.many and isinstance(loss, Tabled) else None
+        for loss, _ in problem.on(side)
     ]
+    often = Counter(tables)
+    parts = []
+    for (loss, count), table in zip(_shown(problem, side), tables, strict=True):
+        shared = bool(table) and often[table] >= SETTINGS.many_losses // 2
+        own = replace(effort, shared=True) if shared else effort
+        parts.append((loss_grid(loss, side, spacing, own, cells), count))
     divergence = problem.losses[0][0].divergence
     if problem.many and StackedComposition.fits(parts, problem.memory_limit):
         return StackedComposition(parts, divergence)
     return Composition(parts, divergence)
-
-
-def _table(loss: PrivacyLoss) -> Hashable:
-    return loss.table if isinstance(loss, Tabled) else None
 
 
 def _shown(problem: Problem, side: Bound) -> Iterator[tuple[PrivacyLoss, int]]:
@@ -449,20 +374,17 @@ def _aligned(problem: Problem, spacing: float) -> float:
         return spacing  # whose grids the next question asks for, and no one loss decides
     largest = max(loss.largest for loss, _ in problem.losses)
     if not spacing <= largest < 1e7 * spacing:
-        return float(2.0 ** (math.floor(4 * math.log2(spacing)) / 4))
+        return _power(spacing, 4)
     return largest / math.ceil(largest / spacing)
 
 
 def _tilted(problem: Problem, plan: Plan, side: Bound) -> tuple[Law, Plan]:
-    """The law under the tilt that suits the question, and the plan within the memory limit.
-
-    The tilt suits all losses, or all but rare ones.
-    """
+    """The law under the tilt that suits the question (but for rare losses), and its plan."""
     while True:
         try:
             composition = _composition(problem, plan, side)
         except GridTooFine as error:
-            plan = plan.coarser(error.factor)
+            plan = replace(plan, spacing=plan.spacing * (1.1 * error.factor), limited=True)
             continue
         tilt, rare = _tilt(problem, composition), None
         points = _points(composition, tilt)
@@ -471,14 +393,14 @@ def _tilted(problem: Problem, plan: Plan, side: Bound) -> tuple[Law, Plan]:
             if found is not None and 1.5 * found[3] < points:  # shorter by enough to pay
                 composition, rare, tilt, points = found
         if plan.most_points is not None and points > 4 * plan.most_points:
-            plan = plan.tried(points)
+            plan = replace(plan, spacing=plan.spacing * (1.1 * points / plan.most_points))
             continue
         allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
         if points <= allowed:
             whole = composition.tilted(tilt)
             law = whole if rare is None else SplitSum(whole, rare)
             return Law(composition, law, tilt, composition.cumulants(tilt)[1], points), plan
-        plan = plan.coarser(points / allowed)
+        plan = replace(plan, spacing=plan.spacing * (1.1 * (points / allowed)), limited=True)
 
 
 def _tilt(problem: Problem, composition: Composition) -> float:

@@ -93,11 +93,9 @@ def evaluate(
     law = law and way_of(losses[0][0], 0.0, _EFFORT) == "binomial"
     if not tiny and (rounds > 1 or law):
         found = refine(losses, query, tolerance, memory_limit, largest, lower)
-        backward, back_lower = _reversed(losses), _reversed(lower)
-        symmetric = [back is loss for (back, _), (loss, _) in zip(backward, losses, strict=True)]
-        symmetric += [back is loss for (back, _), (loss, _) in zip(back_lower, lower, strict=True)]
-        if not all(symmetric):
+        if any(loss.reversed is not loss for loss, _ in (*losses, *lower)):
             # neighbours may be either way round: the larger answer counts
+            backward, back_lower = _reversed(losses), _reversed(lower)
             other = refine(backward, query, tolerance, memory_limit, largest, back_lower)
             found = found.worse(other)
         if rounds > 1 or found.cause is None:
@@ -105,8 +103,8 @@ def evaluate(
     if rounds == 1:
         return single_answer(losses[0][0], query, tolerance, blocks_of(tolerance))
     upper = largest if query.delta is not None else min(distance, 1.0)
-    ledger, cause = ErrorLedger(round_off=upper), "the range of double precision"
-    return Answer(lower=0.0, upper=upper, ledger=ledger, cause=cause)
+    ledger = ErrorLedger(round_off=upper)
+    return Answer(lower=0.0, upper=upper, ledger=ledger, cause="the range of double precision")
 
 
 def largest_loss(parts: Sequence[tuple[DominatingPair, int]]) -> float:
@@ -118,13 +116,15 @@ def largest_loss(parts: Sequence[tuple[DominatingPair, int]]) -> float:
     return raised(max(both), roundings(4))
 
 
-def _losses(parts: Sequence[tuple[DominatingPair, int]]) -> list[tuple[PrivacyLoss, int]]:
-    """The losses of all pairs that are not always 0, with their counts."""
+def _losses(
+    parts: Sequence[tuple[DominatingPair, int]], *, swapped: bool = False
+) -> list[tuple[PrivacyLoss, int]]:
+    """The losses of all pairs (exchanged, if swapped) that are not always 0, with their counts."""
     alone = sum(count for _, count in parts) == 1
     return [
         (loss, count * number)
         for pair, count in parts
-        for loss, number in factors(pair.loss, alone=alone)
+        for loss, number in factors(pair.loss.reversed if swapped else pair.loss, alone=alone)
         if loss.largest > 0
     ]
 
@@ -166,14 +166,9 @@ def order_ends(
     Raises:
         ValueError: a round with variant="tail".
     """
-    losses = []
-    for pair, count in parts:
-        loss = pair.loss.reversed if swapped else pair.loss
-        if loss.divergence is not HOCKEY_STICK:
-            raise ValueError("rounds must not have variant='tail', which has no privacy profile")
-        for part, number in factors(loss, alone=len(parts) == 1 and count == 1):
-            if part.largest > 0.0:
-                losses.append((part, number * count))
+    if any(pair.loss.divergence is not HOCKEY_STICK for pair, _ in parts):
+        raise ValueError("rounds must not have variant='tail', which has no privacy profile")
+    losses = _losses(parts, swapped=swapped)
     if not losses:
         return 0.0, 0.0
     if sum(count for _, count in losses) == 1:

@@ -24,14 +24,7 @@ import numpy as np
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.trade_off import APART, table_of
 from shuffle_accountant.lattice.grid import PldAtoms
-from shuffle_accountant.lattice.profile import (
-    polygon_atoms,
-    profile_atoms,
-    symmetric_atoms,
-    whole_losses,
-    whole_places,
-    whole_profile,
-)
+from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.tabulated import LossBounds, TabulatedLoss
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -83,9 +76,10 @@ def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedL
     low, high = _profile(ask, losses)
     if losses[-1] == largest:
         low[-1] = high[-1] = 0.0
-    upper = table_of(_above(losses, high, group))
-    lower = table_of(_below(losses, low, high, group))
-    bounds = LossBounds(upper=upper, lower=lower)
+    bounds = LossBounds(
+        upper=table_of(_above(losses, high, group)),
+        lower=table_of(_below(losses, low, high, group)),
+    )
     return TabulatedLoss(bounds=bounds, backward=bounds)
 
 
@@ -138,9 +132,7 @@ def _profile(ask: Ask, losses: Array) -> tuple[Array, Array]:
 def _above(losses: Array, high: Array, group: int) -> PldAtoms:
     """The pair of laws whose profile is the lower hull of what the best splits give."""
     places, found = _splits(losses, high, group)
-    whole = whole_losses(places)
-    value = whole_profile(places, found, found)
-    return polygon_atoms(whole_places(whole), value, whole, float(value[-1]), Bound.PESSIMISTIC)
+    return profile_atoms(places, (found, found), (found, found), 0.0, Bound.PESSIMISTIC)
 
 
 def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
@@ -156,11 +148,9 @@ def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
     far = math.exp(-min(group * float(losses[-1]), LIMITS.largest_log))
     rates = _rates(corners, np.append(values, 1.0), np.append(corners, 1.0), group, far)
     rates = np.sqrt(rates[1:] * rates[:-1])  # inside of the segments, where one line is least
-    split, power, offset = np.zeros(rates.size), rates, np.zeros(rates.size)
-    added = np.zeros(rates.size)
+    power, (split, offset, added) = rates, np.zeros((3, rates.size))
     for _ in range(group):
-        line = np.searchsorted(corners[::-1], power, side="right")
-        line = slopes.size - 1 - line
+        line = slopes.size - 1 - np.searchsorted(corners[::-1], power, side="right")
         with np.errstate(under="ignore"):
             slope = np.exp(slopes[line])
             offset = np.where(slope > 0.0, slope * offset, 0.0) + heights[line]
@@ -224,10 +214,7 @@ def _below(losses: Array, low: Array, high: Array, group: int) -> PldAtoms:
 def _powers(atoms: PldAtoms, group: int, far: float) -> tuple[Array, Array, float]:
     """False positive rates x, lower ends of F applied several times less x, and of that at 0.
 
-    Args:
-        atoms: a pair below one person's profile.
-        group: how often F is applied.
-        far: as for `_rates`.
+    The atoms are those of a pair below one person's profile, ``far`` is as for `_rates`.
     """
     order = np.argsort(-atoms.loss)
     loss, mass = atoms.loss[order] - atoms.loss_error, atoms.mass[order]
@@ -241,14 +228,11 @@ def _powers(atoms: PldAtoms, group: int, far: float) -> tuple[Array, Array, floa
     kept = np.append(True, np.diff(corner) > 0.0)
     corner, height = corner[kept], np.maximum.accumulate(height[kept])
     rates = _rates(corner[1:], height[1:], corner[1:], group, far)
-    power = rates
+    power = np.append(rates, 0.0)
     for _ in range(group):
         power = rounded(np.interp(power, corner, height), 8.0) * (1.0 - roundings(8.0))
-    start = 0.0
-    for _ in range(group):
-        start = rounded(float(np.interp(start, corner, height)), 8.0) * (1.0 - roundings(8.0))
-    gain = (rounded(power, 4.0) - rates) - roundings(4.0) * power
-    return rates, gain, start
+    power, start = power[:-1], float(power[-1])
+    return rates, (rounded(power, 4.0) - rates) - roundings(4.0) * power, start
 
 
 def _rates(corners: Array, heights: Array, places: Array, group: int, far: float) -> Array:
@@ -256,8 +240,8 @@ def _rates(corners: Array, heights: Array, places: Array, group: int, far: float
 
     Args:
         corners: rates at which F has kinks, > 0, any order.
-        heights: F there, and at further rates.
-        places: the rates of the heights.
+        heights: F at ``places``.
+        places: these and further rates.
         group: how often F is applied.
         far: how much smaller the least rate of interest is than the first kink.
     """

@@ -7,12 +7,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from shuffle_accountant.bracket import (
-    Bracket,
-    ErrorLedger,
-    FloorWarning,
-    warn_loose,
-)
+from shuffle_accountant.bracket import Bracket, ErrorLedger, FloorWarning, warn_loose
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.rounding import BELOW_ONE, SMALLEST
 
@@ -94,8 +89,8 @@ def excess(
 
     Args:
         query: the question.
-        lower: lower end.
-        upper: upper end.
+        lower: lower end of the answer.
+        upper: upper end of the answer.
         tolerance: relative width in epsilon.
         deviation: standard deviation of the loss, nats.
         slope: computes ``-d log(delta) / d epsilon``, by which a width in log-delta is one in
@@ -109,9 +104,8 @@ def excess(
     if query.delta is not None:
         if upper == math.inf:
             return math.inf
-        return (upper - lower) / max(
-            tolerance * max(upper, SETTINGS.no_epsilon * deviation), SMALLEST
-        )
+        allowed = tolerance * max(upper, SETTINGS.no_epsilon * deviation)
+        return (upper - lower) / max(allowed, SMALLEST)
     if lower <= 0.0:
         return math.inf
     wide = math.log(upper / lower) / tolerance
@@ -121,13 +115,7 @@ def excess(
 
 
 def warn_if_loose(found: Bracket, cause: str | None, tolerance: float) -> None:
-    """Warn, at the caller's line, that the bracket is wider than the tolerance, if it is.
-
-    Args:
-        found: the bracket.
-        cause: reason why it is wide; None if it is not.
-        tolerance: relative width in epsilon that was asked for.
-    """
+    """Warn, at the caller's line, that the bracket is wider than asked for, if that has a cause."""
     if cause is not None:
         warn_loose(
             f"bracket [{found.lower!r}, {found.upper!r}] is wider than tolerance {tolerance!r}: "
@@ -140,10 +128,7 @@ def warn_if_below_floor(
 ) -> None:
     """Warn, at the caller's line, if epsilon is infinite because of what dummies leave open.
 
-    Args:
-        found: the answer.
-        query: the question.
-        floors: for each distinct round, the delta that no epsilon makes smaller, and the count.
+    ``floors`` are the deltas that no epsilon makes smaller, of distinct rounds, with their counts.
     """
     if query.delta is None or found.lower < math.inf:
         return

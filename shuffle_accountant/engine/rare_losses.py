@@ -18,7 +18,7 @@ Where a cut does not help either, `DirectSum` convolves all losses on a short, c
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,15 +46,10 @@ from shuffle_accountant.numerics.rounding import (
 
 
 def without_rare_losses(composition: Composition, cut: float) -> Composition | None:
-    """Composition of the losses below the cut; None if these are all, or if a round has none.
-
-    Args:
-        composition: composition of all losses.
-        cut: losses from here on are rare, nats, > 0.
-    """
+    """Composition of the losses below the cut > 0 (nats); None if all are, or none of a round."""
     first = math.ceil(cut / composition.spacing)
     parts, shorter = [], False
-    for (grid, count), held in zip(composition.parts, composition.held, strict=True):
+    for (grid, count), (held, _, _) in zip(composition.parts, composition.cells, strict=True):
         kept = first - grid.offset
         if kept <= held[0]:
             return None
@@ -63,21 +58,15 @@ def without_rare_losses(composition: Composition, cut: float) -> Composition | N
     return type(composition)(parts, composition.divergence) if shorter else None
 
 
-@dataclass(frozen=True)
-class _AtLeastOne:
-    """``E[e^(lam S); R]``: its logarithm, -inf for 0, and the relative error."""
-
-    log_value: float
-    error: float
+# ``E[e^(lam S); R]``: its logarithm, -inf for 0, and the relative error.
+_AtLeastOne = tuple[float, float]
 
 
 class RareLosses:
     """The part of delta(epsilon) of sums with at least one rare loss.
 
-    Args:
-        composition: composition of all losses.
-        others: `without_rare_losses` of it.
-        near: rough value of the epsilon asked about, nats; any other is answered as well.
+    ``others`` is `without_rare_losses` of the composition; it is narrow near one epsilon (nats),
+    and answers any other as well.
     """
 
     def __init__(self, composition: Composition, others: Composition, near: float) -> None:
@@ -86,8 +75,8 @@ class RareLosses:
         self._opposite = composition.divergence.opposite
         self._rounds = [
             (count, losses, logs, int(np.searchsorted(held, part.mass.size)))
-            for (part, count), losses, logs, held in zip(
-                others.parts, composition.losses, composition.logs, composition.held, strict=True
+            for (part, count), (held, losses, logs) in zip(
+                others.parts, composition.cells, strict=True
             )
         ]
         _, mean, variance = others.cumulants(0.0)
@@ -130,11 +119,12 @@ class RareLosses:
     @staticmethod
     def _times(bound: _AtLeastOne, shift: float) -> tuple[float, float]:
         """``e^shift`` times the value, and the relative error of that."""
-        if bound.log_value == -math.inf:
+        log_value, error = bound
+        if log_value == -math.inf:
             return 0.0, 0.0
-        value = math.exp(min(bound.log_value + shift, LIMITS.largest_log))
-        moved = roundings(4.0) * (abs(bound.log_value) + abs(shift))
-        return rounded(value, ELEMENTARY), product(bound.error, exponential(moved))
+        value = math.exp(min(log_value + shift, LIMITS.largest_log))
+        moved = roundings(4.0) * (abs(log_value) + abs(shift))
+        return rounded(value, ELEMENTARY), product(error, exponential(moved))
 
     def _at_least_one(self, lam: float) -> _AtLeastOne:
         """The generating function ``E[e^(lam S); R]`` of sums with at least one rare loss.
@@ -156,7 +146,7 @@ class RareLosses:
                 size = roundings(2.0) * (abs(log_rare) + abs(log_whole))
                 worst = max(worst, error + rare_error + size)
         if not shares:
-            return _AtLeastOne(-math.inf, 0.0)
+            return -math.inf, 0.0
         top = max(log for log, _ in shares)
         log_chance = top + math.log(sum(count * math.exp(log - top) for log, count in shares))
         if log_chance > math.log(UNIT_ROUNDOFF):  # or two are rarer than a rounding of it
@@ -170,7 +160,7 @@ class RareLosses:
         moved += roundings(2.0 * ELEMENTARY) * (abs(log_all) + abs(log_chance) + abs(top))
         # besides: several of them at once, where their chance is the sum of the shares
         own = 4.0 * ELEMENTARY + len(shares) + 4.0
-        return _AtLeastOne(log_all + log_chance, exponential(moved + worst, own=own))
+        return log_all + log_chance, exponential(moved + worst, own=own)
 
 
 def _log_total(logs: Array, turned: Array) -> tuple[float, float]:
@@ -188,13 +178,9 @@ def _log_total(logs: Array, turned: Array) -> tuple[float, float]:
 
 
 class SplitSum:
-    """Bounds of delta(epsilon) as a sum of two parts; narrow near the epsilon they were made for.
+    """Bounds of delta(epsilon), of sums without a rare loss and of those with at least one.
 
-    They are valid everywhere.
-
-    Args:
-        others: the part of sums without a rare loss.
-        rare: the part of sums with at least one.
+    They are valid everywhere, and narrow near the epsilon they were made for.
     """
 
     def __init__(self, others: TiltedSum, rare: RareLosses) -> None:
@@ -217,9 +203,7 @@ class SplitSum:
 class DirectSum:
     """The sum by direct convolution: bounds delta(epsilon) anywhere; see `lattice.positive`.
 
-    Args:
-        composition: the losses to add up.
-        top: losses above this (nats) are not resolved; those below ``-top / 2`` neither.
+    Losses above the top (nats) and below ``-top / 2`` are not resolved.
     """
 
     def __init__(self, composition: Composition, top: float) -> None:

@@ -47,8 +47,13 @@ class _Ends:
     @property
     def out_of_reach(self) -> bool:
         """Whether the transform's rounding, and not the grid, decides the bracket."""
-        noise = sum(end.round_off + end.aliasing for end in (self.upper, self.lower))
-        return noise > 0.1 * max(self.upper.delta, self.lower.delta)
+        return _out_of_reach(self.upper, self.lower)
+
+
+def _out_of_reach(*ends: End) -> bool:
+    """Whether the transform's rounding, and not the grid, decides the ends."""
+    noise = sum(end.delta.round_off + end.delta.aliasing for end in ends)
+    return noise > 0.1 * max(end.delta.value for end in ends)
 
 
 def refine(
@@ -69,7 +74,8 @@ def refine(
         largest: no sum of losses is larger, nats.
         below: losses for the lower end, if they are others.
     """
-    problem = Problem.of(losses, query, tolerance, memory_limit, largest, below)
+    losses, below = tuple(losses), tuple(losses if below is None else below)
+    problem = Problem(losses, below, query, tolerance, memory_limit, largest)
     earlier = [earlier_end(problem, side) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)]
     if earlier[0] is not None and earlier[1] is not None:
         ends = _Ends(earlier[0], earlier[1])
@@ -91,11 +97,9 @@ def lower_end(
     memory_limit: int,
     largest: float,
 ) -> float:
-    """The best lower end of a few grids, for losses that are known from below only.
-
-    The arguments are those of `refine`.
-    """
-    problem = Problem.of(losses, query, tolerance, memory_limit, largest)
+    """As `refine`, the best lower end of a few grids, for losses known from below only."""
+    losses = tuple(losses)
+    problem = Problem(losses, losses, query, tolerance, memory_limit, largest)
     first = replace(first_plan(problem), most_points=None)
     end, plan = find_end(problem, first, Bound.OPTIMISTIC)
     for _ in range(SETTINGS.few_grids):
@@ -106,17 +110,12 @@ def lower_end(
         end = max(end, other, key=lambda end: end.value)
         if plan.limited or gain <= 0.1 * tolerance * end.value:
             break
-    if end.value > 0.0 and end.round_off + end.aliasing > 0.1 * end.delta:
-        for cells in _direct_cells()[:2]:
-            epsilon = end.value if query.delta is not None else query.required
-            direct = direct_plan(problem, plan, epsilon, cells)
-            if direct is None:
+    if end.value > 0.0 and _out_of_reach(end):
+        for doubled in range(2):
+            found = _direct_ends(problem, plan, end, doubled, (Bound.OPTIMISTIC,))
+            if found is None:
                 break
-            try:
-                other, _ = find_end(problem, direct, Bound.OPTIMISTIC)
-            except GridTooFine:
-                break
-            end = max(end, other, key=lambda end: end.value)
+            end = max(end, *found, key=lambda end: end.value)
     return end.value
 
 
@@ -144,7 +143,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             break  # delta there is below what double precision can tell from 0
         if endless >= SETTINGS.few_grids:
             break  # more mass than delta is nowhere but at infinity, on a finer grid too
-        falls, cut = ends.upper.truncation < 0.5 * cut, ends.upper.truncation
+        falls, cut = ends.upper.delta.truncation < 0.5 * cut, ends.upper.delta.truncation
         if _too_coarse_a_tail(problem, plan, ends):
             # the lower end of delta or, if that is 0, far less than was assumed
             found = ends.lower.value if ends.lower.value > 0 else plan.delta**3
@@ -170,8 +169,8 @@ def _with_scale(problem: Problem, plan: Plan) -> Plan:
     query = problem.query
     if query.delta is not None or query.least is not None or problem.gathered:
         return plan
-    sizes = query.required * query.required, problem.deviation * problem.deviation
-    if sizes[0] < -2.0 * math.log(plan.delta) * sizes[1]:
+    squares = query.required * query.required, problem.deviation * problem.deviation
+    if squares[0] < -2.0 * math.log(plan.delta) * squares[1]:
         return plan
     # with too coarse a tail the lower end is still close, and cheaper than both
     end, _ = find_end(problem, plan, Bound.OPTIMISTIC)
@@ -182,16 +181,11 @@ def _with_scale(problem: Problem, plan: Plan) -> Plan:
 
 def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:
     """The ends, narrowed by direct convolution."""
-    for cells in _direct_cells():
-        query = problem.query
-        epsilon = ends.upper.value if query.delta is not None else query.required
-        direct = direct_plan(problem, plan, epsilon, cells)
-        if direct is None:
+    for doubled in range(SETTINGS.few_grids):
+        both = _direct_ends(problem, plan, ends.upper, doubled, tuple(Bound))
+        if both is None:
             break
-        try:
-            found, _ = _both(problem, direct)
-        except GridTooFine:
-            break
+        found = _Ends(upper=both[0], lower=both[1])
         ends = found.within(ends)
         if _excess(problem, ends) <= 1.0 or found.upper.value == math.inf:
             break  # more cells would not hold what is beyond the window
@@ -200,9 +194,18 @@ def _directly(problem: Problem, plan: Plan, ends: _Ends) -> _Ends:
     return ends
 
 
-def _direct_cells() -> list[int]:
-    """Numbers of cells of the grids of direct convolution, each twice the one before."""
-    return [SETTINGS.direct_cells << i for i in range(SETTINGS.few_grids)]
+def _direct_ends(
+    problem: Problem, plan: Plan, known: End, doubled: int, sides: tuple[Bound, ...]
+) -> list[End] | None:
+    """Ends by direct convolution on cells ``doubled`` times; None where no such grid fits."""
+    epsilon = known.value if problem.query.delta is not None else problem.query.required
+    direct = direct_plan(problem, plan, epsilon, SETTINGS.direct_cells << doubled)
+    if direct is None:
+        return None
+    try:
+        return [find_end(problem, direct, side)[0] for side in sides]
+    except GridTooFine:
+        return None
 
 
 def _both(problem: Problem, plan: Plan) -> tuple[_Ends, Plan]:
@@ -235,7 +238,7 @@ def _too_coarse_a_tail(problem: Problem, plan: Plan, ends: _Ends) -> bool:
     """Whether delta turned out so small that less must be cut off."""
     if problem.query.delta is not None or plan.delta <= 1e-290:
         return False
-    return ends.upper.truncation > 0.1 * problem.tolerance * ends.upper.value
+    return ends.upper.delta.truncation > 0.1 * problem.tolerance * ends.upper.value
 
 
 def _answer(problem: Problem, ends: _Ends, *, limited: bool = False) -> Answer:
@@ -251,9 +254,10 @@ def _answer(problem: Problem, ends: _Ends, *, limited: bool = False) -> Answer:
     unit = 1.0
     if problem.query.delta is not None:
         unit = 1.0 / max(max(upper.slope(), 1e-300) * problem.query.delta, 1e-300)
-    truncation = min((upper.truncation + lower.truncation) * unit, width)
-    aliasing = min((upper.aliasing + lower.aliasing) * unit, width - truncation)
-    round_off = min((upper.round_off + lower.round_off) * unit, width - truncation - aliasing)
+    over, under = upper.delta, lower.delta
+    truncation = min((over.truncation + under.truncation) * unit, width)
+    aliasing = min((over.aliasing + under.aliasing) * unit, width - truncation)
+    round_off = min((over.round_off + under.round_off) * unit, width - truncation - aliasing)
     ledger = ErrorLedger(
         discretisation=max(width - truncation - aliasing - round_off, 0.0),
         truncation=truncation,

@@ -29,7 +29,7 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
     def slope() -> float:
         """``-d log(delta) / d epsilon`` at the lower end of delta."""
         step = 0.01 * loss.deviation
-        effort = Effort(max(lower * SETTINGS.negligible, SETTINGS.smallest_tail), SETTINGS.rough)
+        effort = _effort(lower, SETTINGS.rough)
         beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, effort)
         return math.log(lower / beyond) / step if 0.0 < beyond < lower else 0.0
 
@@ -43,14 +43,8 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
         if found[1] - found[0] > width:  # narrower blocks are more messages, too many perhaps
             break
         lower, upper, ledger = found
-        wide = excess(
-            query,
-            lower,
-            upper,
-            tolerance=tolerance,
-            deviation=loss.deviation,
-            slope=slope,
-        )
+        size = {"tolerance": tolerance, "deviation": loss.deviation}
+        wide = excess(query, lower, upper, slope=slope, **size)
         # a width that blocks do not decide stays as it is
         if wide <= 1.0 or wide == math.inf or upper - lower >= 0.5 * width:
             break
@@ -62,22 +56,21 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
         resolution = finer
     cause = ledger.limited_by if wide > 1.0 else None
     at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
-    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
-    ledger = replace(ledger, method=way_of(loss, at, effort))
+    ledger = replace(ledger, method=way_of(loss, at, _effort(delta, resolution)))
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
 
 def upper_delta(loss: PrivacyLoss, *, epsilon: float, delta: float, tolerance: float) -> float:
-    """Upper end of one round's delta at epsilon, by one evaluation.
+    """Upper end of one round's delta at epsilon >= 0 (nats), by one evaluation.
 
-    Args:
-        loss: the round's.
-        epsilon: nats, >= 0.
-        delta: near which it is to be tight, in (0, 1).
-        tolerance: relative width in epsilon to aim for.
+    It is as tight as the tolerance asks for near ``delta``, in (0, 1).
     """
-    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), blocks_of(tolerance))
-    return _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
+    return _worse(loss, epsilon, Bound.PESSIMISTIC, _effort(delta, blocks_of(tolerance)))
+
+
+def _effort(delta: float, resolution: float) -> Effort:
+    """The effort for a delta of about this size."""
+    return Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
 
 
 def blocks_of(tolerance: float) -> float:
@@ -114,7 +107,7 @@ def _epsilon(
     loss: PrivacyLoss, delta: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
     """Lower end, upper end and error budget of epsilon at delta."""
-    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
+    effort = _effort(delta, resolution)
 
     def log_ratio(side: Bound, effort: Effort) -> Callable[[float], float]:
         @cache
@@ -170,10 +163,7 @@ def _epsilon(
 
 def _apart(loss: PrivacyLoss, epsilon: float, delta: float, resolution: float) -> float:
     """Logarithm of delta's upper end at epsilon over its lower end, nats."""
-    effort = Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
-    low, high = (
-        _worse(loss, epsilon, side, effort) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
-    )
+    high, low = (_worse(loss, epsilon, side, _effort(delta, resolution)) for side in Bound)
     return math.log(high / low) if low > 0.0 else math.inf
 
 

@@ -32,12 +32,7 @@ _LEAST_SUM = NORMAL / UNIT_ROUNDOFF / UNIT_ROUNDOFF
 
 
 class StackedComposition(Composition):
-    """The sum of independent grid losses, many of them, all with the same spacing and direction.
-
-    Args:
-        parts: pairs (loss, number of rounds >= 1).
-        divergence: the divergence computed from the sum.
-    """
+    """The sum of many grid losses, all of one spacing and direction."""
 
     def __init__(
         self, parts: Sequence[tuple[PldGrid, int]], divergence: Divergence = HOCKEY_STICK
@@ -51,16 +46,9 @@ class StackedComposition(Composition):
             row[at : at + grid.mass.size] = grid.mass
         self._grid = self.spacing * np.arange(self._offset, last, dtype=np.float64)
         self._count = np.array([float(count) for _, count in self.parts])
-        # cumulants are asked for at one tilt a few times over
-        self._latest: tuple[float, tuple[float, float, float]] | None = None
 
     def cumulants(self, lam: float) -> tuple[float, float, float]:
         """Log-moment generating function of the finite part at lam, and two derivatives."""
-        if self._latest is None or self._latest[0] != lam:
-            self._latest = (lam, self._cumulants(lam))
-        return self._latest[1]
-
-    def _cumulants(self, lam: float) -> tuple[float, float, float]:
         shift, growth = self._growth(lam)
         powers = np.stack([growth, growth * self._grid, growth * self._grid**2], axis=1)
         sums = rows_times(self._mass, np.asarray(powers))
@@ -74,16 +62,11 @@ class StackedComposition(Composition):
 
     @staticmethod
     def fits(parts: Sequence[tuple[PldGrid, int]], memory_limit: int) -> bool:
-        """Whether the matrix is mostly full and, with what is made on the way, fits into memory.
-
-        Args:
-            parts: as above.
-            memory_limit: bytes; an entry takes 40 at the peak.
-        """
+        """Whether the matrix is mostly full and, with what is made on the way, fits into memory."""
         last = max(grid.offset + grid.mass.size for grid, _ in parts)
         entries = (last - min(grid.offset for grid, _ in parts)) * len(parts)
         held = sum(grid.mass.size for grid, _ in parts)
-        return entries <= min(8 * held, memory_limit // 40)
+        return entries <= min(8 * held, memory_limit // 40)  # bytes of an entry at the peak
 
     @cached_property
     def _pooled(self) -> Composition:

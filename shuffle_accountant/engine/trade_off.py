@@ -49,7 +49,6 @@ APART = 1e-10
 Profile = Callable[[float], tuple[float, float]]
 """Both certified ends of delta at an epsilon >= 0."""
 
-
 # Points of the privacy profile: at first, and after which no more are asked for.
 _POINTS = (7, 41)
 
@@ -58,18 +57,16 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
     """Privacy loss of the pair whose profile is the convex envelope of the smallest bound.
 
     Args:
-        profiles: bounds of one profile, in the worse order each; at least one. All are 0 at the
-            last of the losses.
-        losses: 0 and further epsilons at which the bounds are asked for, nats, ascending.
+        profiles: bounds of one profile, in the worse order each; at least one.
+        losses: 0 and further epsilons at which the bounds are asked for, nats, ascending; all
+            bounds are 0 at the last.
     """
     # the smallest delta first: what was prepared for it serves the others
     backward = losses[::-1].tolist()
     ends = [np.array([profile(x) for x in backward]).T[:, ::-1] for profile in profiles]
     high = np.minimum.accumulate(np.min([upper for _, upper in ends], axis=0))
     high[-1] = 0.0
-    whole = whole_losses(losses)
-    value = whole_profile(losses, high, high)
-    above = polygon_atoms(whole_places(whole), value, whole, 0.0, Bound.PESSIMISTIC)
+    above = profile_atoms(losses, (high, high), (high, high), 0.0, Bound.PESSIMISTIC)
     polygons = [
         profile_atoms(losses, (low, upper), (low, upper), 0.0, Bound.OPTIMISTIC)
         for low, upper in ends
@@ -104,7 +101,7 @@ def table_of(atoms: PldAtoms) -> PldTable:
 
 
 def refined_trade_off(
-    delta: Callable[[float], tuple[float, float]], last: float, rates: Array, width: float
+    delta: Profile, last: float, rates: Array, width: float
 ) -> tuple[Array, Array]:
     """Lower and upper ends of the trade-off curve, from points of the profile where they matter.
 
@@ -114,11 +111,8 @@ def refined_trade_off(
     Args:
         delta: both ends of delta at an epsilon >= 0.
         last: largest epsilon to ask for, > 0, finite; those above 650 serve the rate 0 alone.
-        rates: false positive rates, in [0, 1], shape (r,).
+        rates: false positive rates, in [0, 1], shape (r,), which is that of both ends.
         width: width of the bracket to aim for, relative to what the test gains over guessing.
-
-    Returns:
-        Lower and upper ends, each of shape (r,).
     """
     asked: dict[float, tuple[float, float]] = {}
     finite = min(last, LIMITS.largest_log)
@@ -151,7 +145,7 @@ def trade_off_ends(
         epsilons: nats, in [0, 650], ascending by 1e-12 or more, the first one 0, at least two,
             shape (m,).
         lower: lower ends of delta there, shape (m,).
-        upper: upper ends of delta there, shape (m,).
+        upper: upper ends, likewise.
         rates: false positive rates, in [0, 1], shape (r,).
 
     Returns:

@@ -78,12 +78,10 @@ class WindowedSum:
 
 @dataclass(eq=False)
 class Powers:
-    """The lower half of the spectrum of a sum, as logarithms; arrays of one shape.
+    """The lower half of the spectrum of a sum, as logarithms and angles (radians) of one shape.
 
     Attributes:
-        log_modulus: logarithm of the modulus at each frequency.
         log_bound: logarithm of a bound on the exact modulus, errors of the factors included.
-        angle: angle of the spectrum at each frequency, radians.
         moved: bound on the errors of logarithm and angle together.
     """
 
@@ -100,14 +98,10 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         factors: vectors to add up; each costs one forward transform.
         start: first integer of the window.
         length: least length of the window; rounded up to a fast one.
-
-    Returns:
-        The window, one inverse transform.
     """
     size = good_length(length)
     half = size // 2 + 1
-    log_modulus, log_bound, angle = np.zeros(half), np.zeros(half), np.zeros(half)
-    moved = np.zeros(half)  # bound on what the powers' logarithms and angles are off by
+    powers = Powers(*(np.zeros(half) for _ in range(4)))
     centre = 0
     levels = math.log2(size) + 1
     for factor in factors:
@@ -121,12 +115,12 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         modulus = np.abs(spectrum)
         del spectrum
         noise = per_level() * levels * max(total, 1.0) + factor.mass_error
-        log_bound += factor.count * np.log(modulus + noise)
+        powers.log_bound += factor.count * np.log(modulus + noise)
         with np.errstate(divide="ignore"):
             np.log(modulus, out=modulus)
         modulus = disturbed(modulus, lambda: roundings(ELEMENTARY))
-        log_modulus += factor.count * modulus
-        angle += factor.count * turn
+        powers.log_modulus += factor.count * modulus
+        powers.angle += factor.count * turn
         # a modulus of 0 has no rounding error of its own: its power is bounded by log_bound
         np.maximum(modulus, -1e3, out=modulus)
         np.abs(turn, out=turn)
@@ -134,9 +128,7 @@ def power_sum(factors: Sequence[Factor], start: int, length: int) -> WindowedSum
         # both are elementary functions of a number good to a few roundings, times the count
         turn += 1.0
         turn *= factor.count * roundings(ELEMENTARY + 1 + len(factors))
-        moved += turn
-    powers = Powers(log_modulus, log_bound, angle, moved)
-    del log_modulus, log_bound, angle, moved
+        powers.moved += turn
     return invert(powers, start, centre, size)
 
 
@@ -145,7 +137,7 @@ def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
 
     Args:
         powers: the spectrum, with what it may be off by.
-        start: first integer of the window.
+        start: first integer of the window, of length ``size``.
         centre: integer that the spectrum's law was moved from to 0.
         size: length of the window.
     """
@@ -169,9 +161,8 @@ def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
     np.multiply(modulus, np.cos(angle), out=spectrum.real)
     np.multiply(modulus, np.sin(angle), out=spectrum.imag)
     norm = math.sqrt(2.0 / size)
-    error = norm * _norm(bound)
     inverse = norm * _norm(modulus) * per_level() * levels
-    error += inverse
+    error = norm * _norm(bound) + inverse
     # nothing but the spectrum is needed from here on
     powers.log_modulus = powers.log_bound = powers.angle = powers.moved = np.zeros(0)
     del modulus, bound, angle, moved, log_modulus, log_bound
@@ -186,13 +177,9 @@ def _norm(values: Array) -> float:
 
 
 def place_on_circle(mass: Array, offset: int, size: int) -> Array:
-    """Place the vector on a circle of the given size."""
-    folded = np.zeros(size)
-    position = offset % size
-    done = 0
-    while done < mass.size:
-        piece = mass[done : done + size - position]
-        folded[position : position + piece.size] += piece
-        done += piece.size
-        position = 0
-    return folded
+    """Place vectors, along the last axis, on a circle of the given size."""
+    rows, width, position = mass.shape[:-1], mass.shape[-1], offset % size
+    turns = max(math.ceil((position + width) / size), 1)
+    around = np.zeros((*rows, turns * size))
+    around[..., position : position + width] = mass
+    return np.asarray(around.reshape(*rows, turns, size).sum(axis=-2))

@@ -36,22 +36,19 @@ _FAR_LESS, _MIRRORED = 0.01, 30.0
 
 
 def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
-    """Put a pair on the grid, keeping its direction.
+    """Put a pair on the grid of a spacing > 0 (nats), keeping its direction.
 
-    Args:
-        atoms: the pair; its direction chooses the construction.
-        spacing: distance of grid points, nats, > 0.
-
-    Returns:
-        The pair on the grid. Its ``loss_error`` includes the rounding of the positions.
+    The direction chooses the construction, ``loss_error`` includes the rounding of the positions.
     """
     # a loss this close to a grid point is taken to be there, which is part of the loss error
     snap, own = budget().snap, 32.0
+    offset, mass = 0, np.zeros(1)
     scaled = atoms.loss / spacing
     nearest = np.rint(scaled)
     scaled = np.where(np.abs(scaled - nearest) <= snap * np.abs(scaled), nearest, scaled)
-    if scaled.size and np.array_equal(scaled, nearest):
-        # nothing to spread or to merge
+    if not scaled.size:
+        pass
+    elif np.array_equal(scaled, nearest):  # nothing to spread or to merge
         offset = int(nearest.min())
         index = (nearest - offset).astype(np.intp)
         mass = _totals(index, atoms.mass, int(index.max()) + 1)
@@ -59,10 +56,13 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
         offset, mass = _connect_the_dots(atoms.mass, scaled, spacing)
     else:
         merged, losses = _merge_subcells(atoms.mass, scaled, spacing)
-        if _ends_at_the_bottom(merged, losses, spacing):
+        if merged.size and _ends_at_the_bottom(merged, losses, spacing):
             offset, mass, own = _chords_from_below(merged, losses, spacing)
-        else:
-            offset, mass = _chords_from_above(merged, losses, spacing)
+        elif merged.size:
+            # what is left at the bottom has a mean ratio above its goal, so putting it there lowers
+            # the pair
+            goals, chords, _ = _chords(merged, losses, spacing)
+            offset, mass = _placed(np.array(goals), np.array(chords))
     largest = float(np.max(np.abs(atoms.loss), initial=0.0))
     # each point holds shares of what lies on both sides of it
     slack = sequential_sum(2 * _most_in_a_cell(scaled), own=own)
@@ -81,10 +81,8 @@ def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
 
 
 def _most_in_a_cell(scaled: Array) -> int:
-    if scaled.size == 0:
-        return 0
     cell = np.floor(scaled)
-    return int(np.bincount((cell - cell.min()).astype(np.intp)).max())
+    return int(np.bincount((cell - cell.min(initial=math.inf)).astype(np.intp)).max(initial=0))
 
 
 def _totals(index: NDArray[np.intp], weights: Array, size: int) -> Array:
@@ -93,8 +91,6 @@ def _totals(index: NDArray[np.intp], weights: Array, size: int) -> Array:
 
 
 def _connect_the_dots(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
-    if mass.size == 0:
-        return 0, np.zeros(1)
     cell = np.floor(scaled)
     share = np.expm1(-spacing * (scaled - cell)) / math.expm1(-spacing)
     share = np.minimum(share, 1.0)  # above 1 by rounding only, which loss_error allows for
@@ -108,8 +104,6 @@ def _connect_the_dots(mass: Array, scaled: Array, spacing: float) -> tuple[int, 
 
 def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, Array]:
     """Merge what shares a subcell; returns masses and losses (in spacings), losses descending."""
-    if mass.size == 0:
-        return mass, scaled
     subcell = np.floor(scaled * SUBCELLS)
     first, last = subcell.min(), subcell.max()
     if last - first < 4 * mass.size + 1e6:
@@ -129,23 +123,12 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
 
 def _ends_at_the_bottom(mass: Array, scaled: Array, spacing: float) -> bool:
     """Whether there is far more mass in the lowest cell than in the highest; losses descend."""
-    if mass.size == 0 or spacing > 1.0 or spacing * float(np.max(np.abs(scaled))) > _MIRRORED:
+    if spacing > 1.0 or spacing * float(np.max(np.abs(scaled))) > _MIRRORED:
         return False
     both = mass * (1.0 + np.exp(-spacing * scaled))
     lowest = float(both[scaled < math.floor(scaled[-1]) + 1.0].sum())
     highest = float(both[scaled >= math.ceil(scaled[0]) - 1.0].sum())
     return highest < _FAR_LESS * lowest
-
-
-def _chords_from_above(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array]:
-    """Offset and masses of the optimistic grid by chords from the largest loss down.
-
-    What is left at the bottom has a mean ratio above its goal, so putting it there lowers the pair.
-    """
-    if mass.size == 0:
-        return 0, np.zeros(1)
-    goals, chords, _ = _chords(mass, scaled, spacing)
-    return _placed(np.array(goals), np.array(chords))
 
 
 def _chords_from_below(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array, float]:

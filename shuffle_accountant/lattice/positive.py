@@ -65,7 +65,7 @@ class PositiveSum:
 
     @property
     def infinite(self) -> float:
-        """P-mass of infinite losses, rounded once more where it is subnormal."""
+        """P-mass of infinite losses, likewise."""
         return self.scaled_infinite / SCALE
 
 
@@ -81,7 +81,7 @@ def positive_sum(
         parts: pairs (loss, count >= 1), with one spacing.
         side: direction of the losses, and of the result.
         first: first grid index of the window.
-        last: last grid index of the window.
+        last: last one.
     """
     total: PositiveSum | None = None
     for grid, count in parts:
@@ -103,31 +103,21 @@ def _add(a: PositiveSum, b: PositiveSum, side: Bound, first: int, last: int) -> 
     mass_a, mass_b = (rounded(float(x.scaled.sum()), min(x.scaled.size - 1, 64)) for x in (a, b))
     infinite_a, infinite_b = a.scaled_infinite, b.scaled_infinite
     terms = convolution_roundings(a.scaled.size, b.scaled.size)
-    return _clip(
-        PositiveSum(
-            offset=a.offset + b.offset,
-            scaled=rounded(convolved(a.scaled, b.scaled) / SCALE, terms),
-            scaled_infinite=rounded(
-                (infinite_a * (mass_b + infinite_b) + mass_a * infinite_b) / SCALE, 2
-            ),
-            # each output is a sum of positive products, each total a pairwise sum
-            relative=product(a.relative, b.relative, roundings(terms), pairwise_sum()),
-        ),
-        side,
-        first,
-        last,
+    infinite = (infinite_a * (mass_b + infinite_b) + mass_a * infinite_b) / SCALE
+    law = PositiveSum(
+        offset=a.offset + b.offset,
+        scaled=rounded(convolved(a.scaled, b.scaled) / SCALE, terms),
+        scaled_infinite=rounded(infinite, 2),
+        # each output is a sum of positive products, each total a pairwise sum
+        relative=product(a.relative, b.relative, roundings(terms), pairwise_sum()),
     )
+    return _clip(law, side, first, last)
 
 
 def convolved(a: Array, b: Array) -> Array:
-    """The convolution of two sequences, in pieces: they keep rounding small and let Ctrl-C through.
+    """The convolution of two sequences, shapes (m,) and (n,) to (m + n - 1,).
 
-    Args:
-        a: numbers, shape (m,).
-        b: numbers, shape (n,).
-
-    Returns:
-        The convolution, shape (m + n - 1,).
+    It is made in pieces: they keep rounding small and let Ctrl-C through.
     """
     if a.size < b.size:
         a, b = b, a

@@ -99,7 +99,6 @@ def polygon_atoms(
         infinite: the profile's limit: its last value, or (OPTIMISTIC) a lower bound.
         side: side of the profile that the points' polygon is on.
     """
-    truncated = infinite if side is Bound.PESSIMISTIC else 0.0
     points = _hull(list(zip(place.tolist(), value.tolist(), loss.tolist(), strict=True)))
     if side is Bound.OPTIMISTIC:
         points = _clip(points, infinite)
@@ -111,7 +110,7 @@ def polygon_atoms(
         mass=outwards(mass[kept], slack[kept], upper=side is Bound.PESSIMISTIC),
         loss=where,
         infinite=infinite,
-        truncated=truncated,
+        truncated=infinite if side is Bound.PESSIMISTIC else 0.0,
         round_off=float(np.sum((mass * slack)[kept])),
         loss_error=roundings(2 * ELEMENTARY) * float(np.max(np.abs(where), initial=0.0)),
     )
@@ -124,10 +123,9 @@ def _run(a: Point, b: Point) -> float:
 
 def _slope(a: Point, b: Point) -> tuple[float, float]:
     """Slope of the profile from a to b as (offset, slope of k): their sum, without rounding."""
-    run = _run(a, b)
     if b[0] <= 0.0:
-        return -1.0, (b[1] - a[1]) / run
-    return 0.0, (b[1] - a[1] + min(a[0], 0.0)) / run
+        return -1.0, (b[1] - a[1]) / _run(a, b)
+    return 0.0, (b[1] - a[1] + min(a[0], 0.0)) / _run(a, b)
 
 
 def _steeper(a: tuple[float, float], b: tuple[float, float]) -> bool:
@@ -203,26 +201,24 @@ def _clip(points: list[Point], infinite: float) -> list[Point]:
         before = points[centre - 1]
         height = before[1] - before[0] - before[0] * sum(_slope(before, points[centre]))
         points = [*points[:centre], (0.0, height, 0.0), *points[centre:]]
-    left = [i for i in range(1, centre) if points[i][1] < 0.0]
-    if points[centre][1] <= infinite:  # the profile itself is at its limit from below 1 on
-        above = [i for i in range(centre) if points[i][1] - points[i][0] > infinite]
-        start, stop = (left[-1] if left else 0), above[-1] if above else 0
-        kept = points[start + 1 : stop + 1]
-        if left and start < stop:
-            kept.insert(0, _crossing(points[start], points[start + 1], 0.0))
-        end = _at_limit(points[max(start, stop)], points[max(start, stop) + 1], infinite)
-        kept.insert(0, points[0])
-        if kept[-1][0] < end[0] < 0.0:
-            kept.append(end)
-        return [*kept, (0.0, infinite, 0.0)]
-    right = [i for i in range(centre, len(points)) if points[i][1] > infinite]
-    start, stop = (left[-1] if left else 0), right[-1]
+    start = max((i for i in range(1, centre) if points[i][1] < 0.0), default=0)
+    at_limit = points[centre][1] <= infinite  # the profile itself, from below 1 on
+    if at_limit:
+        above = (i for i in range(centre) if points[i][1] - points[i][0] > infinite)
+        stop = max(above, default=0)
+    else:
+        stop = max(i for i in range(centre, len(points)) if points[i][1] > infinite)
     kept = points[start + 1 : stop + 1]
-    if left:
+    if 0 < start < stop:
         kept.insert(0, _crossing(points[start], points[start + 1], 0.0))
+    kept.insert(0, points[0])
+    if at_limit:
+        last = max(start, stop)
+        end = _at_limit(points[last], points[last + 1], infinite)
+        return [*kept, *([end] if kept[-1][0] < end[0] < 0.0 else []), (0.0, infinite, 0.0)]
     if stop + 1 < len(points):
         kept.append(_crossing(points[stop], points[stop + 1], infinite))
-    return [points[0], *kept]
+    return kept
 
 
 def _crossing(a: Point, b: Point, level: float) -> Point:
@@ -271,8 +267,8 @@ def symmetric_atoms(q: Array, d: Array, infinite: float) -> PldAtoms:
 
     Args:
         q: probabilities of events under Q, shape (m,), any order, >= 0.
-        d: their P- less Q-probabilities, shape (m,), such that ``d - (alpha - 1) q`` is a
-            lower bound for every alpha >= 1. For alpha < 1 the reverse answers.
+        d: their P- less Q-probabilities, likewise, such that ``d - (alpha - 1) q`` is a lower
+            bound for every alpha >= 1. For alpha < 1 the reverse answers.
         infinite: P-probability of events that are impossible under Q; d includes it.
     """
     x, y = _half(q, d, infinite)

@@ -30,6 +30,7 @@ from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.fft import good_length, real_fft
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     Array,
     roundings,
     sequential_sum,
@@ -41,8 +42,6 @@ _LEAST = -60.0
 _ALIKE = 1.25
 # Rows that `rows_times` multiplies at once.
 _FEW_ROWS = 8
-# Most entries of a matrix that is formed at once.
-_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,20 +65,13 @@ def rows_times(matrix: Array, columns: Array) -> Array:
     """The product of a matrix with a few columns, in pieces too small to wake a second thread."""
     product = np.empty((matrix.shape[0], columns.shape[1]))
     for first in range(0, matrix.shape[0], _FEW_ROWS):
-        np.matmul(
-            matrix[first : first + _FEW_ROWS], columns, out=product[first : first + _FEW_ROWS]
-        )
+        rows = slice(first, first + _FEW_ROWS)
+        np.matmul(matrix[rows], columns, out=product[rows])
     return product
 
 
 def stack_sum(stack: Stack, start: int, length: int) -> WindowedSum:
-    """Law of the sum of all rows, modulo the window's length.
-
-    Args:
-        stack: the rows to add up.
-        start: first integer of the window.
-        length: least length of the window; rounded up to a fast one.
-    """
+    """Law of the sum of all rows, modulo the window's length; see `convolve.power_sum`."""
     size = good_length(length)
     columns = np.arange(stack.mass.shape[1], dtype=np.float64)
     total = stack.mass.sum(axis=1)
@@ -127,67 +119,49 @@ def _resolve(
     # nanoseconds: a product of matrices with the waves it needs, or a transform of every row
     by_rows = width * kept.size * (0.8 + 60.0 / rows) > 25.0 * size
     if by_rows:
-        own = per_level() * (math.log2(size) + 1) + roundings(ELEMENTARY + 4)
+        levels = math.log2(size) + 1
+        own = per_level() * levels + roundings(ELEMENTARY + 4)
+        piece = max(LIMITS.at_once // size, 1)
+        pieces = [(slice(first, first + piece), kept) for first in range(0, rows, piece)]
     else:
         own = sequential_sum(width, own=ELEMENTARY + 4)
+        piece = max(LIMITS.at_once // max(rows, width), 1)
+        pieces = [
+            (slice(None), kept[first : first + piece]) for first in range(0, kept.size, piece)
+        ]
     noise = own * np.maximum(total, 1.0) + stack.mass_error
     powers.log_bound[kept] = 0.0
     powers.log_modulus[kept] = 0.0
-    if by_rows:
-        piece = max(_AT_ONCE // max(kept.size, 1), 1)
-        for part in (slice(first, first + piece) for first in range(0, rows, piece)):
-            spectrum = _transforms(stack.mass[part], size, kept)
-            _add(powers, stack, part, kept, spectrum, middle, size, noise)
-        return
-    piece = max(_AT_ONCE // max(rows, width), 1)
-    for some in (kept[first : first + piece] for first in range(0, kept.size, piece)):
-        _add(powers, stack, slice(None), some, _waves(stack, size, some), middle, size, noise)
+    for part, some in pieces:
+        count = stack.count[part]
+        if by_rows:
+            spectrum = real_fft(place_on_circle(stack.mass[part], 0, size))[:, kept]
+            spectrum = disturbed(spectrum, lambda: per_level() * levels)
+        else:
+            spectrum = _waves(stack.mass, size, some)
+        back = (np.outer(middle[part], some) % size) * (2.0 * math.pi / size)
+        modulus = np.abs(spectrum)
+        turn = disturbed(np.angle(spectrum) + back, lambda: roundings(32.0))
+        turn = np.where(turn > math.pi, turn - 2.0 * math.pi, turn)
+        powers.log_bound[some] += count @ np.log(modulus + noise[part, None])
+        with np.errstate(divide="ignore"):
+            modulus = disturbed(np.log(modulus), lambda: roundings(ELEMENTARY))
+        zero = np.isneginf(modulus).any(axis=0)
+        modulus = np.maximum(modulus, -1e3)
+        powers.log_modulus[some] += np.where(zero, -np.inf, count @ modulus)
+        powers.angle[some] += count @ turn
+        # both angles, of which each is at most 2 pi, and their sum
+        powers.moved[some] += (count * roundings(ELEMENTARY + 32 + stack.count.size)) @ (
+            1.0 + np.abs(turn) - np.minimum(modulus, 0.0)
+        )
 
 
-def _add(
-    powers: Powers,
-    stack: Stack,
-    part: slice,
-    some: NDArray[np.intp],
-    spectrum: NDArray[np.complex128],
-    middle: NDArray[np.int64],
-    size: int,
-    noise: Array,
-) -> None:
-    """Multiply powers of some rows' spectra, at some frequencies, into the sum's."""
-    count = stack.count[part]
-    back = (np.outer(middle[part], some) % size) * (2.0 * math.pi / size)
-    modulus = np.abs(spectrum)
-    turn = disturbed(np.angle(spectrum) + back, lambda: roundings(32.0))
-    turn = np.where(turn > math.pi, turn - 2.0 * math.pi, turn)
-    powers.log_bound[some] += count @ np.log(modulus + noise[part, None])
-    with np.errstate(divide="ignore"):
-        modulus = disturbed(np.log(modulus), lambda: roundings(ELEMENTARY))
-    zero = np.isneginf(modulus).any(axis=0)
-    modulus = np.maximum(modulus, -1e3)
-    powers.log_modulus[some] += np.where(zero, -np.inf, count @ modulus)
-    powers.angle[some] += count @ turn
-    # both angles, of which each is at most 2 pi, and their sum
-    powers.moved[some] += (count * roundings(ELEMENTARY + 32 + stack.count.size)) @ (
-        1.0 + np.abs(turn) - np.minimum(modulus, 0.0)
-    )
-
-
-def _waves(stack: Stack, size: int, some: NDArray[np.intp]) -> NDArray[np.complex128]:
-    """Spectra of all rows at some frequencies, by a product of matrices."""
-    rows, width = stack.mass.shape
+def _waves(mass: Array, size: int, some: NDArray[np.intp]) -> NDArray[np.complex128]:
+    """Spectra of rows at some frequencies, by a product of matrices."""
+    rows, width = mass.shape
     # exact products of integers, reduced before they are rounded
     angle = (np.outer(np.arange(width), some) % size) * (-2.0 * math.pi / size)
     spectrum = np.empty((rows, some.size), dtype=np.complex128)
-    spectrum.real = stack.mass @ np.cos(angle)
-    spectrum.imag = stack.mass @ np.sin(angle)
+    spectrum.real = mass @ np.cos(angle)
+    spectrum.imag = mass @ np.sin(angle)
     return disturbed(spectrum, lambda: sequential_sum(width, own=ELEMENTARY))
-
-
-def _transforms(mass: Array, size: int, kept: NDArray[np.intp]) -> NDArray[np.complex128]:
-    """Spectra of rows at some frequencies, row by row."""
-    spectra = np.empty((mass.shape[0], kept.size), dtype=np.complex128)
-    for row, spectrum in zip(mass, spectra, strict=True):
-        found = real_fft(place_on_circle(row, 0, size))
-        spectrum[:] = disturbed(found, lambda: per_level() * (math.log2(size) + 1))[kept]
-    return spectra

@@ -14,19 +14,14 @@ Everything is vectorised over ``k`` and ``n``; ``n`` up to 2**53.
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffle_accountant.numerics.budget import disturbed, rounded
-from shuffle_accountant.numerics.quadrature import gauss_legendre
-from shuffle_accountant.numerics.rounding import (
-    BELOW_ONE,
-    Array,
-    roundings,
-    sequential_sum,
-)
+from shuffle_accountant.numerics.rounding import BELOW_ONE, Array, roundings, sequential_sum
 
 CHANCE = 8.0
 """Roundings that a success probability p, and 1 - p, may each be off by.
@@ -38,9 +33,7 @@ probability by ``k - n p`` times what they are off by, relative to themselves.
 _NODES = 48
 # The logarithm of a probability whose products are about to lose digits.
 _TINY = -600.0
-
 _SERIES_FROM = 16
-_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NEGLIGIBLE_EXPONENT = 42.0  # exp(-42) = 6e-19 is below the rounding of the integral
 
 
@@ -48,51 +41,36 @@ _NEGLIGIBLE_EXPONENT = 42.0  # exp(-42) = 6e-19 is below the rounding of the int
 def _small_stirling_errors() -> Array:
     """``log(k!) - (k + 1/2) log k + k - log(2 pi)/2`` for k = 0 (by convention 0) … 15."""
     # In decimal arithmetic, because in double precision the difference cancels.
-    from decimal import Decimal, localcontext
-
     with localcontext() as context:
         context.prec = 40
         half_log_2pi = Decimal("0.918938533204672741780329736405617639861397")
-        errors = [Decimal(0)]
+        errors = [0.0]
         for k in range(1, _SERIES_FROM):
-            exact = Decimal(math.factorial(k)).ln()
-            errors.append(
-                exact - (Decimal(k) + Decimal("0.5")) * Decimal(k).ln() + k - half_log_2pi
-            )
-    return np.array([float(e) for e in errors])
+            exact, power = Decimal(math.factorial(k)).ln(), Decimal(k) + Decimal("0.5")
+            errors.append(float(exact - power * Decimal(k).ln() + k - half_log_2pi))
+    return np.array(errors)
 
 
 def stirling_error(k: ArrayLike) -> Array:
     """``log(k!)`` minus Stirling's approximation ``(k + 1/2) log k - k + log(2 pi)/2``.
 
+    The relative error is below 4 units in the last place.
+
     Args:
         k: integers >= 0, as floats, any shape. ``k = 0`` gives 0 by convention.
-
-    Returns:
-        Values with relative error below 4 units in the last place.
     """
     k = np.asarray(k, dtype=float)
     small = k < _SERIES_FROM
     safe = np.where(small, float(_SERIES_FROM), k)
     inv2 = 1.0 / (safe * safe)
-    series = (
-        1 / 12
-        - inv2
-        * (
-            1 / 360
-            - inv2 * (1 / 1260 - inv2 * (1 / 1680 - inv2 * (1 / 1188 - inv2 * 691 / 360360)))
-        )
-    ) / safe
+    further = 1 / 1260 - inv2 * (1 / 1680 - inv2 * (1 / 1188 - inv2 * 691 / 360360))
+    series = (1 / 12 - inv2 * (1 / 360 - inv2 * further)) / safe
     table = _small_stirling_errors()
     return np.where(small, table[np.where(small, k, 0).astype(np.intp)], series)
 
 
 def log1p_minus(x: ArrayLike) -> Array:
-    """``log(1 + x) - x``, never positive, without cancellation near 0.
-
-    Args:
-        x: values > -1, any shape.
-    """
+    """``log(1 + x) - x`` of values x > -1, never positive, without cancellation near 0."""
     x = np.asarray(x, dtype=float)
     near = np.abs(x) < 0.5
     r = np.where(near, x, 0.0)
@@ -135,16 +113,13 @@ def deviance(x: ArrayLike, mean: ArrayLike) -> Array:
 
 
 def log_pmf(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
-    """Log-probability that a Bin(n, p) variable equals k.
+    """Log-probability (nats) that a Bin(n, p) variable equals k, -inf where impossible.
 
     Args:
         k: integers in [0, n], as floats; broadcasts with ``n``.
         n: numbers of trials, integers in [0, 2**53].
         p: success probability in [0, 1].
         q: ``1 - p``, given separately so that neither end loses digits.
-
-    Returns:
-        Log-probabilities (nats), -inf where impossible. Their error is `log_pmf_error`.
     """
     k, n = np.broadcast_arrays(np.asarray(k, dtype=float), np.asarray(n, dtype=float))
     if p == 0.0 or q == 0.0:
@@ -198,7 +173,7 @@ def pmf_runs(
         first: first count of each row, as floats, in [0, 2**53]; broadcasts with ``n``.
         n: numbers of trials.
         p: success probability in (0, 1).
-        q: ``1 - p``, given separately.
+        q: ``1 - p``.
         length: counts of a row.
 
     Returns:
@@ -226,6 +201,37 @@ def pmf_runs(
         law[few] = np.where(each <= whole, np.exp(logs), 0.0)
         error[few] = np.max(log_pmf_error(np.minimum(each, whole), whole, p, logs), axis=-1)
     return law, error
+
+
+@cache
+def gauss_legendre(order: int) -> tuple[Array, Array]:
+    """Nodes and weights of the rule of the given order on [0, 1].
+
+    NumPy's and SciPy's rules have a relative error of 1e-12 in the end weights, which is where the
+    integrands of this package live; two Newton steps in decimal arithmetic remove it.
+
+    Args:
+        order: number of nodes, >= 2.
+
+    Returns:
+        Nodes and weights of shape (order,), relative error one unit in the last place.
+    """
+    guesses = np.polynomial.legendre.leggauss(order)[0]
+    nodes, weights = np.empty(order), np.empty(order)
+    with localcontext() as context:
+        context.prec = 32
+        for i, guess in enumerate(guesses[: (order + 1) // 2]):
+            x = Decimal(float(guess))
+            for _ in range(3):  # the third pass only evaluates the derivative at the root
+                previous, value = Decimal(1), x
+                for k in range(2, order + 1):
+                    previous, value = value, ((2 * k - 1) * x * value - (k - 1) * previous) / k
+                slope = order * (x * value - previous) / (x * x - 1)
+                root, x = x, x - value / slope
+            weight = 1 / ((1 - root * root) * slope * slope)
+            nodes[i], nodes[order - 1 - i] = float((1 + root) / 2), float((1 - root) / 2)
+            weights[i] = weights[order - 1 - i] = float(weight)
+    return nodes, weights
 
 
 def tail_ratio_error() -> float:
@@ -284,9 +290,8 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
         derivative = -slope - (k - 1.0) * end / (1.0 - end) - rest * r * r * end / (1.0 + r * end)
         if p == q:
             derivative = -2.0 * rest * end / (1.0 - end * end) - slope / (1.0 - end)
-        step = np.where(
-            derivative < 0, (value + goal) / np.where(derivative < 0, derivative, -1.0), 0.0
-        )
+        falls = derivative < 0
+        step = np.where(falls, (value + goal) / np.where(falls, derivative, -1.0), 0.0)
         end = np.where(whole, end, end - step)
     end = np.where(whole, 1.0, end)
     nodes, weights = gauss_legendre(_NODES)
@@ -294,10 +299,8 @@ def upper_tail_ratio(k: ArrayLike, n: ArrayLike, p: float, q: float) -> Array:
     chunk = 1 << 14
     for start in range(0, k.size, chunk):
         part = slice(start, start + chunk)
-        y = end[part, None] * nodes
-        result[part] = (
-            k[part] * end[part] * np.einsum("ij,j->i", np.exp(exponent(y, part)), weights)
-        )
+        value = np.exp(exponent(end[part, None] * nodes, part))
+        result[part] = k[part] * end[part] * np.einsum("ij,j->i", value, weights)
     return disturbed(result, lambda: tail_ratio_error() * result).reshape(shape)
 
 

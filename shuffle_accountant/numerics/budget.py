@@ -54,11 +54,7 @@ def budget() -> Budget:
 
 @contextmanager
 def stress(**sources: float) -> Iterator[Budget]:
-    """A budget that differs from the default in the given sources, in force within the block.
-
-    Args:
-        sources: fields of `Budget`.
-    """
+    """A budget that differs from the default in these fields, in force within the block."""
     token = _current.set(Budget(**sources))
     try:
         yield _current.get()

@@ -16,9 +16,8 @@ _MOST_THREADS = 8
 def compiled(function: FunctionType, *parts: FunctionType) -> Callable[..., Any]:
     """The function, compiled on first use (and cached on disk) if Numba can be imported.
 
-    It runs without Python's global lock, so threads can share the work.
-
-    Numba is imported here and not at the top, because importing it takes longer than most answers.
+    It runs without Python's global lock, so threads can share the work. Numba is imported here and
+    not at the top, because importing it takes longer than most answers.
 
     Args:
         function: a loop over arrays and numbers.

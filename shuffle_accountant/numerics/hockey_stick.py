@@ -28,12 +28,7 @@ _CAP = 1e6
 
 
 class Difference(NamedTuple):
-    """A computed difference and a bound on its absolute error.
-
-    Attributes:
-        value: the difference, shape (m,).
-        error: no true difference is further from its value, shape (m,).
-    """
+    """Computed differences and bounds on their absolute errors, shape (m,) each."""
 
     value: Array
     error: Array
@@ -46,13 +41,7 @@ class Difference(NamedTuple):
 
 
 def difference_of(first: Array, second: Array, error: Array | float) -> Difference:
-    """``first - second`` of numbers >= 0.
-
-    Args:
-        first: minuend, shape (m,).
-        second: subtrahend, shape (m,).
-        error: bound on the relative errors of both.
-    """
+    """``first - second`` of numbers >= 0, shape (m,) each, with relative errors up to ``error``."""
     # the subtraction rounds once more, relative to the result
     return Difference(first - second, (first + second) * (error + roundings(2.0)))
 
@@ -90,10 +79,9 @@ class Ratios:
         return Difference(self.gain - growth, self.gain_error + roundings(ELEMENTARY + 2.0) * size)
 
     def below(self, epsilon: float) -> Difference:
-        """``1 - alpha x``, shape (m,), for epsilon >= 0.
+        """``1 - alpha x``, shape (m,), for epsilon >= 0; what is below -1e6 is cut off there.
 
-        Differences below -1e6 are cut off there. Where alpha overflows, only x = 0 has a positive
-        part.
+        Where alpha overflows, only x = 0 has a positive part.
         """
         if epsilon > LARGEST_EXPONENT:
             return Difference(np.where(self.value == 0.0, 1.0, -1.0), np.zeros_like(self.value))

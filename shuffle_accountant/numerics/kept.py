@@ -54,10 +54,5 @@ class Kept(Generic[Given, Value]):
 def kept(
     limit: int, size: Callable[[Any], int]
 ) -> Callable[[Callable[Given, Value]], Kept[Given, Value]]:
-    """Keep the results of the decorated function, whose arguments are hashable.
-
-    Args:
-        limit: bytes that all kept results may use together.
-        size: bytes of one result.
-    """
+    """Keep results of the function, of hashable arguments: bytes up to a limit together."""
     return lambda function: Kept(function, limit, size)

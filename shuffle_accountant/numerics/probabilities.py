@@ -32,10 +32,7 @@ def log_pmf(counts: Array, mean: float | Array) -> Array:
 
     Args:
         counts: integers >= 0, as floats.
-        mean: means >= 0; broadcasts with ``counts``.
-
-    Returns:
-        Natural logarithms, -inf for a positive count of mean 0.
+        mean: means >= 0; broadcasts with ``counts``. A positive count of mean 0 gives -inf.
     """
     counts, mean = np.broadcast_arrays(counts, np.asarray(mean, dtype=np.float64))
     inside = (counts > 0) & (mean > 0)
@@ -76,13 +73,10 @@ class Window:
 
 
 def window(mean: float) -> Window:
-    """The window of a Poisson distribution up to ``15 sqrt(mean) + 75`` from its mean.
+    """The window of a Poisson distribution up to ``15 sqrt(mean) + 75`` from its mean > 0.
 
     By Bernstein's inequality less than e^-112 lies outside on each side, so that even a trillion
     bins leave less than 1e-36.
-
-    Args:
-        mean: > 0; the window has about 30 sqrt(mean) entries.
     """
     reach = 15.0 * math.sqrt(mean) + 75.0
     first = max(math.floor(mean - reach), 0)

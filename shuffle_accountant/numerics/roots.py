@@ -38,8 +38,7 @@ def find_crossing(
     """Find the sign change of a falling function in [0, high], by secants from both sides.
 
     Args:
-        falling: non-increasing function; positive values mean "not yet private enough". It may be
-            infinite.
+        falling: non-increasing function, which may be infinite.
         high: right end, not positive there; may be inf, where the function is then asked.
         guess: where to look first.
         step: distance of the next point while no slope is known.

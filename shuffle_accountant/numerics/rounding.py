@@ -10,12 +10,6 @@ A *relative error* of at most e means here that neither of the two numbers, the 
 true one, is more than ``1 + e`` times the other. The bounds are computed in floating point
 themselves: those relative errors come out rounded up, and `raised` and `lowered` allow for their
 own rounding.
-
-Parameters computed from others, each given by the two doubles it lies between.
-
-A rounded parameter describes another mechanism, which may be the more private one. So quotients and
-roots that enter a loss are kept from both sides, and each bound is computed from the side that
-makes it a bound.
 """
 
 from __future__ import annotations
@@ -61,11 +55,11 @@ _OWN = 1.0 + 16.0 * UNIT_ROUNDOFF
 
 @dataclass(frozen=True)
 class Between:
-    """A real number >= 0 and the doubles next to it.
+    """The largest double not above a real number >= 0, and the smallest one not below it.
 
-    Attributes:
-        low: the largest double that is not above the number.
-        high: the smallest double that is not below it; ``low`` itself if the number is a double.
+    A rounded parameter describes another mechanism, which may be the more private one. So quotients
+    and roots that enter a loss are kept from both sides, and each bound is computed from the side
+    that makes it a bound.
     """
 
     low: float
@@ -73,11 +67,7 @@ class Between:
 
 
 def quotient(numerator: float, denominator: float) -> Between:
-    """``numerator / denominator`` of two doubles or whole numbers.
-
-    Args:
-        numerator: finite, >= 0.
-        denominator: finite, > 0.
+    """``numerator / denominator`` of two finite doubles or whole numbers, >= 0 and > 0.
 
     Raises:
         OverflowError: a quotient beyond the range of doubles.
@@ -87,12 +77,7 @@ def quotient(numerator: float, denominator: float) -> Between:
 
 
 def over_root(value: float, count: int) -> Between:
-    """``value / sqrt(count)``.
-
-    Args:
-        value: finite, >= 0.
-        count: >= 1.
-    """
+    """``value / sqrt(count)`` of a finite number >= 0 and a count >= 1."""
     square = Fraction(value) ** 2 / count
     return _around(
         value / math.sqrt(count),
@@ -176,24 +161,16 @@ def exponential(moved: Number, own: float = 0.0) -> Number:
     """Bound on the relative error of a computed ``e^x`` whose x is off by at most ``moved``.
 
     ``e^(x + d) / e^x - 1 = expm1(d)``, which is largest in size at ``d = moved``; the function's
-    own roundings multiply that.
-
-    Args:
-        moved: absolute error of the exponent, >= 0, a number or an array.
-        own: roundings before or after, besides the function's.
+    own roundings multiply that, and ``own`` more, before or after.
     """
     return roundings(moved / budget().roundoff + (ELEMENTARY + own))
 
 
 def logarithm(value: Number, argument: float = 0.0) -> Number:
-    """Bound on the absolute error of a computed logarithm.
+    """Bound on the absolute error of a logarithm of this value.
 
-    ``log(1 + argument) <= argument`` for what its argument is off by, and the function's own error
-    is relative to its value.
-
-    Args:
-        value: the logarithm, a number or an array.
-        argument: relative error of what it is taken of, >= 0.
+    ``log(1 + argument) <= argument`` for the relative error of what it is taken of, and the
+    function's own error is relative to its value.
     """
     return roundings(float(ELEMENTARY)) * abs(value) + argument
 
@@ -215,7 +192,7 @@ def sequential_sum(terms: Number, own: float = 0.0) -> Number:
 
     Args:
         terms: number of terms, added by `numpy.bincount`, `numpy.convolve`, a matrix product or
-            one after the other; a number or an array.
+            one after the other.
         own: roundings of each term.
     """
     return roundings(terms + own)
@@ -226,10 +203,7 @@ def pairwise_sum(own: float = 0.0) -> float:
 
     NumPy halves the array (up to a multiple of eight) until at most 128 numbers are left and adds
     these in eight lanes: no term goes through more than 64 additions. The rest is as in
-    `sequential_sum`.
-
-    Args:
-        own: roundings of each term.
+    `sequential_sum`, with ``own`` roundings of each term.
     """
     return roundings(_IN_A_BLOCK + _HALVINGS + own)
 
@@ -259,9 +233,6 @@ def underflow(operations: float) -> float:
 
     There the spacing of doubles is `SMALLEST`, and rounding moves by half of that at most; a sum is
     exact there.
-
-    Args:
-        operations: number of these products and quotients.
     """
     return operations * SMALLEST
 

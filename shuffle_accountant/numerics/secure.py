@@ -97,11 +97,8 @@ class _Functions(ctypes.Structure):
     """NumPy's ``bitgen_t``: a state, and the functions that draw."""
 
     _fields_ = [
-        ("state", ctypes.c_void_p),
-        ("next_uint64", ctypes.c_void_p),
-        ("next_uint32", ctypes.c_void_p),
-        ("next_double", ctypes.c_void_p),
-        ("next_raw", ctypes.c_void_p),
+        (name, ctypes.c_void_p)
+        for name in ("state", "next_uint64", "next_uint32", "next_double", "next_raw")
     ]
 
 

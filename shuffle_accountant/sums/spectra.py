@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.fft import cosines_and_sines
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.survey import transform
@@ -126,7 +125,8 @@ class Nodes(Summed):
     def _summands(self, n: int, rows: slice, nodes: slice) -> Array:
         del rows
         modulus = np.exp(n * self.log_modulus[nodes])
-        cosine, sine = cosines_and_sines(n * self.angle[nodes])
+        angle = n * self.angle[nodes]
+        cosine, sine = np.cos(angle), np.sin(angle)
         cosine *= modulus
         sine *= modulus
         found = self.terms.real[:, nodes] * cosine

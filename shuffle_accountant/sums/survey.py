@@ -17,7 +17,6 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.fft import cosines_and_sines
 from shuffle_accountant.numerics.rounding import LIMITS, UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.lists import listable
@@ -196,7 +195,8 @@ def _single(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Arr
         some = slice(first, first + size)
         row = index[some]
         y = rows.y[row]
-        cosine, sine = cosines_and_sines(t[some][:, None] * y)
+        angle = t[some][:, None] * y
+        cosine, sine = np.cos(angle), np.sin(angle)
         cosine *= rows.weight[row]
         sine *= rows.weight[row]
         phi[some] = np.hypot(cosine.sum(axis=1), sine.sum(axis=1))

@@ -42,9 +42,9 @@ def test_ends_of_a_class_are_beyond_all_its_members() -> None:
         same = float(rng.choice([0.0, 1.0])) == 1.0
         if same:
             some = [replace(m, fraction=some[0].fraction, eps0=some[0].eps0) for m in some]
-        spread = _Spread.of([(m, 1, m) for m in some], width)  # type: ignore[misc]
-        spread.worst(some)
-        spread.best(some)
+        spread = _Spread.of(some, width)
+        spread.pair(some, worst=True)
+        spread.pair(some, worst=False)
         (few, often, loud), (many, rare, quiet) = family.asked
         assert few <= min(m.users for m in some) <= max(m.users for m in some) <= many
         assert rare < min(m.fraction for m in some)
@@ -55,8 +55,8 @@ def test_ends_of_a_class_are_beyond_all_its_members() -> None:
         assert often <= min(m.fraction for m in some) * (1.0 + width) * (1.0 + 1e-9)
         assert loud <= min(m.eps0 for m in some) * (1.0 + width) * (1.0 + 1e-9)
         # one member more of the same class changes neither end's fraction and eps0
-        spread.worst(some[:1])
-        spread.best(some[:1])
+        spread.pair(some[:1], worst=True)
+        spread.pair(some[:1], worst=False)
         assert [asked[1:] for asked in family.asked[2:]] == [(often, loud), (rare, quiet)]
 
 

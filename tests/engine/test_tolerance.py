@@ -104,7 +104,7 @@ def test_width_is_measured_in_epsilon(query, lower, upper, expected):
 
 def test_plans_are_values():
     loss = ONE.reduced().loss
-    problem = Problem.of([(loss, 5)], Query(delta=1e-6), 1e-3, 2**30, 10.0)
+    problem = Problem(((loss, 5),), ((loss, 5),), Query(delta=1e-6), 1e-3, 2**30, 10.0)
     plan = first_plan(problem)
     before = Plan(**vars(plan))
     # at order 2 a bracket four times too wide needs the spacing by sqrt(1/8), the blocks by 1/8
@@ -123,8 +123,6 @@ def test_plans_are_values():
     assert 4.0 * math.log2(coarse) == pytest.approx(round(4.0 * math.log2(coarse)), abs=1e-9)
     assert plan == before
     assert first_plan(problem) == plan
-    assert plan.coarser(2.0).limited
-    assert not plan.limited
 
 
 def test_the_package_s_own_frames_do_not_count():

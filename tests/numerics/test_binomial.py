@@ -10,7 +10,7 @@ import pytest
 from oracles import binomial as oracle
 
 from shuffle_accountant.numerics import binomial
-from shuffle_accountant.numerics.quadrature import gauss_legendre
+from shuffle_accountant.numerics.binomial import gauss_legendre
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
 
 U = UNIT_ROUNDOFF

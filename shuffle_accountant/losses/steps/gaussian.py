@@ -26,9 +26,9 @@ from shuffle_accountant.losses.base import (
     divergence_of,
 )
 from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, MeanRatioLoss, RatioSource
+from shuffle_accountant.numerics.binomial import gauss_legendre
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.probabilities import normal_cells
-from shuffle_accountant.numerics.quadrature import gauss_legendre
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     LIMITS,
