@@ -184,34 +184,6 @@ def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
     return max(low, 0), min(high, count + 1)
 
 
-def few_others(messages: int, most: int, histograms: int) -> int:
-    """The largest c <= ``most`` for which few enough histograms have up to c rare messages.
-
-    Rare messages are all messages but one.
-
-    Args:
-        messages: number of different messages.
-        most: largest c.
-        histograms: number of histograms that may be listed.
-    """
-    others = 0
-    while others < most and math.comb(messages + others, others + 1) <= histograms:
-        others += 1
-    return others
-
-
-def counts_of_others(messages: int, others: int) -> NDArray[np.int_]:
-    """All counts of the messages but one, ``others`` in all at most, shape (messages - 1, h)."""
-    counts = np.zeros((0, 1), dtype=np.int_)
-    left = np.array([others])
-    for _ in range(messages - 1):
-        choices = left + 1
-        owner = np.repeat(np.arange(left.size), choices)
-        taken = np.arange(owner.size) - (np.cumsum(choices) - choices)[owner]
-        counts, left = np.vstack([counts[:, owner], taken]), left[owner] - taken
-    return counts
-
-
 def counted_histograms(
     ratios: tuple[Array, Array, Array],
     users: int,

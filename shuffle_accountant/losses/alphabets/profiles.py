@@ -25,6 +25,7 @@ from shuffle_accountant.losses.alphabets.letters import (
     moment_bounds,
     row_bounds,
     source_messages,
+    stacked,
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
@@ -47,17 +48,6 @@ from shuffle_accountant.sums.nodes import NodeTable, node_table
 from shuffle_accountant.sums.question import Ends, MessageRows
 from shuffle_accountant.sums.settings import NODES
 from shuffle_accountant.sums.survey import Way, choose
-
-__all__ = [
-    "OrderedMessages",
-    "Profile",
-    "ProfileTable",
-    "certain_loss",
-    "divergence_bounds",
-    "profile_table",
-    "ways_of",
-    "with_exposed",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +126,7 @@ class OrderedMessages:
     def moments(self, excess: Array) -> Array:
         """Upper bounds from moments, without messages that decoys never send."""
         r0, r1, q = self.high.decoyed
-        return row_bounds(r0, r1, q, self.users[0], excess[:, None]) * 1.001 + PROFILES.tiny
+        return row_bounds(r0, r1, q, self.users[0], excess[:, None])
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of what messages that decoys never send add to the profile."""
@@ -255,11 +245,6 @@ class _PairEnds:
         """Number of nodes for each alpha, on average, of all tables of this pair."""
         return sum(table.nodes for table in self._tables if isinstance(table, NodeTable))
 
-    def events(self, users: int) -> tuple[Array, Array]:
-        """Q-probabilities and d of events, see `Profile`, for that many messages."""
-        found = self.ends(users)[0]
-        return found.q, found.d
-
     def ends(self, users: int) -> tuple[Ends, NDArray[np.bool_]]:
         """The bounds for that many messages, and a mask of those that are narrow enough."""
         high = self._found(self._tables[0], users)
@@ -360,44 +345,30 @@ class _Largest:
         self.rest = np.zeros(excess.shape)
 
     def compare(self) -> None:
-        """Bounds from moments at few alpha, then from coarse tables there, then at all alpha."""
-        few = np.linspace(0, self.excess.size - 1, 24).round().astype(int)
-        few = np.unique(few)
+        """Bounds from moments at few alpha, then from coarse tables where pairs may be largest."""
+        few = np.unique(np.linspace(0, self.excess.size - 1, 24).round().astype(int))
         place = self.excess[few]
-        moments = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
-        for i, row in enumerate(moments):
-            self.upper[i] = _chords(self.excess, place, row)
-        order = np.argsort(-moments[:, few.size // 4]).tolist()
-        for chosen in (few, np.arange(self.excess.size)):
-            waiting, step = order, 1
-            while waiting:
-                some, waiting = waiting[:step], waiting[step:]
-                step = max(32 * few.size // chosen.size, 1)
-                open_ = self.upper[some][:, chosen] > self.best[chosen]
-                self._look(
-                    [(i, chosen[row]) for i, row in zip(some, open_, strict=True) if row.any()],
-                    place if chosen is few else None,
-                )
-            if few.size == self.excess.size:
-                break
+        above = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
+        waiting, step = np.argsort(-above[:, few.size // 4]).tolist(), 1
+        while waiting:
+            some, waiting = waiting[:step], waiting[step:]
+            step = 32  # once the likeliest is known
+            open_ = above[some] > self.best[few]
+            looked = [(i, row) for i, row in zip(some, open_, strict=True) if row.any()]
+            asked = [(self.pairs[i], place[row]) for i, row in looked]
+            found = _coarse_bounds(asked, self.users) if asked else []
+            for (i, row), (most, q, d) in zip(looked, found, strict=True):
+                above[i, row] = np.minimum(above[i, row], most)
+                self._known(q, d)
+        for i, bound in enumerate(above):  # profiles are convex, so below their chords
+            chords = np.interp(self.excess, place, bound)
+            self.upper[i] = chords * (1.0 + 16 * UNIT_ROUNDOFF)
 
-    def _look(self, questions: list[tuple[int, NDArray[np.intp]]], place: Array | None) -> None:
-        """Coarse tables of some pairs, each at some rows."""
-        if not questions:
-            return
-        asked = [(self.pairs[i], self.excess[rows]) for i, rows in questions]
-        for (i, rows), (most, q, d) in zip(
-            questions, _coarse_bounds(asked, self.users), strict=True
-        ):
-            bound = self.upper[i].copy()
-            bound[rows] = np.minimum(bound[rows], most)
-            if place is not None:  # profiles are convex, so below their chords
-                at = np.searchsorted(self.excess, place)
-                bound = np.minimum(bound, _chords(self.excess, place, bound[at]))
-            self.upper[i] = bound
-            if q.size:
-                lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
-                self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
+    def _known(self, q: Array, d: Array) -> None:
+        """Raise the largest lower bound to that of some events."""
+        if q.size:
+            lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
+            self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
 
     def final(self) -> list[_PairEnds]:
         """Close bounds of each pair wherever it may be the largest, the likeliest first."""
@@ -412,33 +383,20 @@ class _Largest:
             ends = _PairEnds(self.pairs[i], self.excess, np.flatnonzero(open_))
             found.append(ends)
             if len(self.pairs) > 1:
-                q, d = ends.events(self.users[1])
-                if q.size:
-                    lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
-                    self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
+                last = ends.ends(self.users[1])[0]
+                self._known(last.q, last.d)
         return found
-
-
-def _chords(excess: Array, few: Array, bounds: Array) -> Array:
-    """Upper bounds of a convex profile between points, by its chords."""
-    if few.size == 1:
-        return bounds
-    return np.asarray(np.interp(excess, few, bounds) * (1.0 + 16 * UNIT_ROUNDOFF))
 
 
 def _coarse_bounds(
     asked: Sequence[tuple[OrderedMessages, Array]], users: tuple[int, int]
 ) -> list[tuple[Array, Array, Array]]:
     """Coarse upper bounds for the least number of messages, and events for the largest, by pair."""
-    columns = [pair.high.decoyed for pair, _ in asked]
     counts = [excess.size for _, excess in asked]
-    stacked = np.zeros((3, len(asked), max(column[2].size for column in columns)))
-    for i, column in enumerate(columns):
-        for row in range(3):
-            stacked[row, i, : column[row].size] = column[row]
     space = np.repeat(np.arange(len(asked)), counts)
-    rows = MessageRows(stacked, np.concatenate([excess for _, excess in asked]), space)
-    table = node_table(rows, users, np.full(rows.excess.size, 0.3), passes=1)
+    spaces = stacked(tuple(pair.high for pair, _ in asked))
+    rows = MessageRows(spaces, np.concatenate([excess for _, excess in asked]), space)
+    table = node_table(rows, users, np.full(rows.excess.size, 0.3))
     high, low = table.ends(users[0]), table.ends(users[1])
     found, first = [], 0
     for (pair, excess), count in zip(asked, counts, strict=True):
