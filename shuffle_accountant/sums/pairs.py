@@ -115,15 +115,9 @@ def _parts(
 
 
 def _together(v: Array, g: Array, size: int) -> Array:
-    """Sums over blocks of neighbours: masses, moments about the first value, other laws' masses.
+    """Sums over blocks of neighbours, shape (l + 1, b // size).
 
-    Args:
-        v: values, ascending, shape (b,).
-        g: masses of the laws, shape (l, b).
-        size: number of neighbours in a block.
-
-    Returns:
-        The sums, shape (l + 1, b // size).
+    They are masses, moments about the first value of the block, and the other laws' masses.
     """
     blocks = v.size // size
     value = v[: blocks * size].reshape(blocks, size)

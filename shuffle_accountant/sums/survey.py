@@ -46,7 +46,7 @@ def choose(
     | --- | --- | --- |
     | one number of messages, whose likely histograms are at most 2^17 | lists | `lists` |
     | one alpha, profile known to be below 1e-50, within a factor 1e3 | moments | `letter_moments` |
-    | one alpha, uneven or wide from nodes, at most 2^13 messages | heavy tails | `heavy_tails` |
+    | one alpha, wide from nodes, at most 2^13 messages | heavy tails | `heavy_tails` |
     | otherwise | nodes | `nodes`, with `far_messages` |
 
     Lists are exact but for rounding and the tail, and one list serves all alpha. Moments bound a
@@ -63,9 +63,7 @@ def choose(
         tail: probability that may be left out, the requested accuracy.
         known: bounds of the profile at the single alpha asked for, from single messages and from
             moments; the trivial ones where several alpha are asked for.
-        wide: whether a single alpha is asked for, and either messages are uneven (there are 512 or
-            more, one of them worth 300 times the mean of a sum) or the bounds from nodes are wider
-            than asked.
+        wide: whether a single alpha is asked for, and the bounds from nodes are wider than asked.
     """
     if users[0] == users[1] and listable(q, users[0], tail):
         return Way.LISTS

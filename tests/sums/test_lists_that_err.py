@@ -92,7 +92,8 @@ def test_what_is_not_listed_may_all_be_positive(
 def test_products_below_all_normal_doubles(
     one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ways(monkeypatch, one_by_one, underflow=OFF)
+    ways(monkeypatch, one_by_one)
+    monkeypatch.setattr(module, "NODES", replace(module.NODES, underflow=OFF))
     found = replace(table(0), mass=np.zeros(24))
     assert np.all(ListedProfile.of(found, USERS).upper(EXCESS) >= OFF)
 
@@ -103,7 +104,8 @@ def test_masses_that_are_subnormal_numbers(
     sign: float, one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mass is off by twice the least double, whatever it is times."""
-    ways(monkeypatch, one_by_one, normal=0.0)
+    ways(monkeypatch, one_by_one)
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, underflow=0.0))
     monkeypatch.setattr(module, "SMALLEST", OFF)
     found = replace(table(1), mass=np.full(24, 4.0 * OFF))
     law = ListedProfile.of(found, USERS)
@@ -112,7 +114,8 @@ def test_masses_that_are_subnormal_numbers(
 
 def test_sums_of_subnormal_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both probabilities of an event, each off by its own products, one up and one down."""
-    ways(monkeypatch, 0, normal=1.0)
+    ways(monkeypatch, 0)
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, underflow=1.0))
     monkeypatch.setattr(module, "SMALLEST", 2.0**-16)
     small = Histograms(np.array([8.0, 6.0]), np.array([0.5, 1.0]), np.full(2, 2.0**-6), 0.0, 0.0)
     law = ListedProfile.of(small, 1)

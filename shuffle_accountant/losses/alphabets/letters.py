@@ -35,6 +35,7 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram_count
+from shuffle_accountant.sums.settings import NODES
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +206,9 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
 
     Where the true value is below -1e200 a value that far down is returned instead: no sum that
     holds it is positive. Both arguments carry relative errors of at most 8 units of round-off.
+    Quotients, the product with alpha - 1 and differences are off by a few more; where alpha is an
+    exponential of a sum of logarithms, by the size of these, which is at most 2000 below the bound
+    at which the sign is certain.
 
     Args:
         p0: probabilities or likelihood ratios, shape (m,), >= 0 and at most 1e190.
@@ -214,10 +218,17 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
         terms: how many terms each number adds up. A term below the smallest normal double is off
             by the smallest one.
     """
-    cost = times_alpha_less_one(p1, epsilon)
+    if epsilon <= LARGEST_EXPONENT:
+        error = roundings(16 + ELEMENTARY)
+        with np.errstate(over="ignore"):
+            cost = np.minimum(math.expm1(epsilon) * p1, PROFILES.far)
+    else:
+        error = roundings(2000 * (ELEMENTARY + 2))
+        with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
+            log = np.log(p1) + min(epsilon, 1e6)
+        cost = np.exp(np.minimum(log, math.log(PROFILES.far)))
     # adding up loses two units a term
-    relative = product(_gains_error(epsilon), sequential_sum(2 * terms))
-    return _moved(p0, p1, cost, relative, terms, side)
+    return _moved(p0, p1, cost, product(error, sequential_sum(2 * terms)), terms, side)
 
 
 def gains_above(p0: Array, p1: Array, excess: Array | float, side: Bound) -> Array:
@@ -234,25 +245,6 @@ def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side:
     # the smallest double in p1, as a share of it
     error += np.abs(cost) * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
-
-
-def times_alpha_less_one(p: Array, epsilon: float) -> Array:
-    """``(e^epsilon - 1) p``, at most 1e200."""
-    if epsilon <= LARGEST_EXPONENT:
-        with np.errstate(over="ignore"):
-            return np.asarray(np.minimum(math.expm1(epsilon) * p, PROFILES.far))
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
-        return np.asarray(np.exp(np.minimum(np.log(p) + min(epsilon, 1e6), math.log(PROFILES.far))))
-
-
-def _gains_error(epsilon: float) -> float:
-    """Error of ``p0 - alpha p1`` relative to ``p0 + p1 + (alpha - 1) p1``.
-
-    Probabilities are off by 8 units of round-off, their quotients, the product with alpha - 1 and
-    the differences by a few more; where alpha is an exponential of a sum of logarithms, by the size
-    of these, which is at most 2000 below the bound at which the sign is certain.
-    """
-    return roundings(16 + ELEMENTARY if epsilon <= LARGEST_EXPONENT else 2000 * (ELEMENTARY + 2))
 
 
 @lru_cache(maxsize=64)
@@ -375,7 +367,7 @@ def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Arr
         least = np.take_along_axis(logs, best[None, :], axis=0)[0]
     bound = np.where(np.isnan(scarf), alone, np.minimum(alone, scarf))
     bound = np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0)
-    return np.asarray(bound * 1.001 + PROFILES.tiny)
+    return np.asarray(bound * 1.001 + NODES.underflow)
 
 
 def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:

@@ -107,15 +107,6 @@ class OrderedMessages:
         }
         return next(way for way in reversed(Way) if way in ways)
 
-    def uneven(self, epsilon: float) -> bool:
-        """Whether one message may outweigh what all others usually take away, many times over."""
-        r0, r1, q = self.high.decoyed
-        if q.size < PROFILES.many:
-            return False
-        value = gains(r0, r1, epsilon, Bound.PESSIMISTIC)
-        away = -self.users[0] * float(np.sum(q * value))
-        return 0.0 < PROFILES.outweighed * away < float(value.max())
-
     def allowed(self, excess: Array, upper: Array) -> Array:
         """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
         z = np.log1p(excess) / self.deviation
@@ -234,7 +225,6 @@ class _PairEnds:
             if self.way is Way.LISTS:
                 tail = PROFILES.unlisted * pair.effort.tail
                 found = likely_histograms(*messages.decoyed, pair.users[0], tail)
-                assert found is not None
                 self._tables.append(ListedProfile.of(found, pair.users[0]))
             else:
                 asked = MessageRows.of(messages.decoyed, excess)
@@ -438,13 +428,10 @@ def divergence_bounds(
         known = _by_moments(pairs, users, epsilon, effort)
         if Way.MOMENTS in ways_of(pairs, users, effort, known):
             return *known, Way.MOMENTS
-    low, high = _largest_heavy(pairs, users, epsilon, effort)
-    if high - low <= PROFILES.heavy * high:
-        return low, high, Way.HEAVY
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
-    low, high = max(low, float(found.lower[0])), min(high, float(found.upper[0]))
+    low, high = float(found.lower[0]), float(found.upper[0])
     way = next((way for way in reversed(Way) if way in table.ways), Way.LISTS)
     if found.narrow[0]:
         return min(low, high), high, way
@@ -461,23 +448,6 @@ def divergence_bounds(
         most = max(most, above)
     high = min(high, most)
     return min(low, high), high, way
-
-
-def _largest_heavy(
-    pairs: tuple[MessageSource, ...], users: int, epsilon: float, effort: Effort
-) -> tuple[float, float]:
-    """Bounds of the largest ``H_alpha`` if all pairs are uneven; 0 and 1 where nodes are due."""
-    low, high = 0.0, 0.0
-    for source in pairs:
-        pair = OrderedMessages(source, (users, users), effort)
-        if not pair.uneven(epsilon) or pair.way(wide=True) is not Way.HEAVY:
-            return 0.0, 1.0
-        below, above = (
-            _heavy(pair, epsilon, side, 0.25 * PROFILES.heavy, quick=True)
-            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
-        )
-        low, high = max(low, below), max(high, above)
-    return min(low, high), high
 
 
 def _by_moments(
@@ -512,17 +482,10 @@ def certain_loss(pair: MessagePair, users: int, side: Bound) -> float:
     return min(outwards(total, roundings(32.0), upper=upper), 1.0)
 
 
-def _heavy(
-    pair: OrderedMessages, epsilon: float, side: Bound, share: float, *, quick: bool = False
-) -> float:
+def _heavy(pair: OrderedMessages, epsilon: float, side: Bound, share: float) -> float:
     """Bound of ``H_alpha`` of one pair of uneven messages, alpha = e^epsilon.
 
-    Args:
-        pair: the ordered pair.
-        epsilon: nats.
-        side: direction of the bound.
-        share: width of the bounds aimed for, relative to the profile.
-        quick: whether one bound will do, and the trivial one where others would take seconds.
+    The width of the bounds aimed for is ``share`` of the profile.
     """
     upper, n = side is Bound.PESSIMISTIC, pair.users[0]
     messages = pair.high if upper else pair.low
@@ -531,22 +494,16 @@ def _heavy(
     top = float(value.max(initial=0.0))
     exposed = float(pair.exposed(np.array([math.expm1(epsilon)]))[upper][0])
     if top <= 0.0:
-        return min(exposed + PROFILES.tiny, 1.0) if upper else exposed
+        return min(exposed + NODES.underflow, 1.0) if upper else exposed
     # values below make every sum negative
     value = np.maximum(value, -2.0 * n * top) / top
     effort = pair.effort
     # changes of the sum's variance that are far below the width of bounds
     resolution, tail = 40.0 * effort.resolution, effort.tail / top
-    few, bounds = n <= PROFILES.few, []
-    if not (few and quick):
-        bounds += [one_large(value, q, n, side, width=share)]
-    if few or (bounds == [None] and not quick):
-        bounds += [heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)]
-    known = [bound for bound in bounds if bound is not None]
-    if not known:
-        return 1.0 if upper else 0.0
-    found = min(known) if upper else max(known)
+    found = one_large(value, q, n, side, width=share)
+    if found is None:
+        found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
-        return min(raised(exposed + found, pairwise_sum(own=2)) + PROFILES.tiny, 1.0)
+        return min(raised(exposed + found, pairwise_sum(own=2)) + NODES.underflow, 1.0)
     return min(lowered(exposed + found, roundings(2.0)), 1.0)

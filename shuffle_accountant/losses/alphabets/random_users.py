@@ -283,9 +283,6 @@ class MixedProfiles:
         return bool(np.any(gap > allowed))
 
 
-Places = tuple[tuple[NumberRange, bytes], ...]
-
-
 @dataclass(frozen=True)
 class RandomUsersLoss(SymmetricLoss):
     """Privacy loss of a target, given by its likelihood ratios, among a random number of messages.
@@ -342,6 +339,9 @@ class RandomUsersLoss(SymmetricLoss):
             return self.listed.atoms(side, edges, effort)
         edges(float(np.max(np.abs(found.loss), initial=0.0)))  # whether such a grid is allowed
         return found
+
+
+Places = tuple[tuple[NumberRange, bytes], ...]
 
 
 @lru_cache(maxsize=16)
