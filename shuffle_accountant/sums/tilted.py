@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +57,12 @@ class Scales:
     per_message: Array
     alias: Array
 
-    def __getitem__(self, rows: NDArray[np.bool_]) -> Scales:
+    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Self:
         """Some of the rows."""
-        return Scales(*(getattr(self, x.name)[..., rows] for x in fields(self)))
+        values = {x.name: getattr(self, x.name) for x in fields(self)}
+        pairs = ("alias", "lost")
+        found = {k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()}
+        return replace(self, **found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +90,6 @@ class Tilted(Scales):
     level: Array
     last: Array
     lost: Array
-
-    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Tilted:
-        """Some of the rows."""
-        values = {x.name: getattr(self, x.name) for x in fields(self)}
-        pairs = ("alias", "lost")
-        return Tilted(**{k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()})
 
     @property
     def scales(self) -> Scales:
@@ -252,10 +250,7 @@ def _windows(
 def _reach(variance: Array, third: Array, level: Array) -> Array:
     """The frequency from which on the normal factor leaves about ``e^-level`` of all sums.
 
-    Args:
-        variance: ``sigma^2``, shape (k,).
-        third: the weight of the third sum, relative to the first, shape (k,).
-        level: shape (k,).
+    ``third`` is the weight of the third sum, relative to the first, and all shapes are (k,).
     """
     deviation = np.sqrt(variance)
     log = np.maximum(level + np.log(np.maximum(deviation, third * variance)), 4.0)

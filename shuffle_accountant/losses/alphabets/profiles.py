@@ -145,11 +145,52 @@ class ProfileTable:
         every = [OrderedMessages(source, users, effort) for source in pairs]
         self.excess, self.users, self.effort = excess, users, effort
         self._largest = max(pair.high.largest for pair in every)
-        largest = _Largest(every, users, excess, effort)
-        if len(every) > 1:
-            largest.compare()
-        self._ends = largest.final()
-        self.rest = largest.rest
+        # profiles fall with the number of messages: upper bounds are those for the least number,
+        # the largest lower bound that for the largest; below a quarter of the tail no pair counts
+        self._best = np.full(excess.shape, 0.25 * effort.tail)
+        upper = np.full((1, excess.size), math.inf) if len(every) == 1 else self._compared(every)
+        self._ends: list[_PairEnds] = []
+        # upper bound of all pairs where they are not the largest
+        self.rest = np.zeros(excess.shape)
+        for i in np.argsort(-upper.min(axis=1, initial=math.inf), kind="stable").tolist():
+            open_ = upper[i] > self._best
+            self.rest = np.maximum(self.rest, np.where(open_, 0.0, upper[i]))
+            if not open_.any():
+                continue
+            ends = _PairEnds(every[i], excess, np.flatnonzero(open_))
+            self._ends.append(ends)
+            if len(every) > 1:
+                last = ends.ends(users[1])[0]
+                self._known(last.q, last.d)
+
+    def _compared(self, every: list[OrderedMessages]) -> Array:
+        """Upper bounds of all pairs, shape (pairs, k).
+
+        From moments at few alpha, then from coarse tables where a pair may be the largest there.
+        """
+        few = np.unique(np.linspace(0, self.excess.size - 1, 24).round().astype(int))
+        place = self.excess[few]
+        above = moment_bounds([pair.high for pair in every], self.users[0], place)
+        waiting, step = np.argsort(-above[:, few.size // 4]).tolist(), 1
+        while waiting:
+            some, waiting = waiting[:step], waiting[step:]
+            step = 32  # once the likeliest is known
+            open_ = above[some] > self._best[few]
+            looked = [(i, row) for i, row in zip(some, open_, strict=True) if row.any()]
+            asked = [(every[i], place[row]) for i, row in looked]
+            found = _coarse_bounds(asked, self.users) if asked else []
+            for (i, row), (most, q, d) in zip(looked, found, strict=True):
+                above[i, row] = np.minimum(above[i, row], most)
+                self._known(q, d)
+        # profiles are convex, so below their chords
+        chords = np.stack([np.interp(self.excess, place, bound) for bound in above])
+        return np.asarray(chords * (1.0 + 16 * UNIT_ROUNDOFF))
+
+    def _known(self, q: Array, d: Array) -> None:
+        """Raise the largest lower bound to that of some events."""
+        if q.size:
+            lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
+            self._best = np.maximum(self._best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
 
     @property
     def pairs(self) -> list[OrderedMessages]:
@@ -313,91 +354,22 @@ def ways_of(
     return frozenset(OrderedMessages(source, both, effort).way(known) for source in pairs)
 
 
-class _Largest:
-    """Comparison of pairs: for each, the alpha at which its profile may be the largest.
-
-    Profiles fall with the number of messages: upper bounds are those for the least number, and are
-    compared with the largest lower bound of all pairs for the largest number.
-
-    Attributes:
-        upper: upper bounds of the pairs, shape (pairs, k).
-        best: the largest lower bound, shape (k,).
-        rest: upper bound of all pairs where they are not the largest, shape (k,).
-    """
-
-    def __init__(
-        self, pairs: list[OrderedMessages], users: tuple[int, int], excess: Array, effort: Effort
-    ) -> None:
-        self.pairs, self.users, self.excess = pairs, users, excess
-        self.upper = np.full((len(pairs), excess.size), math.inf)
-        # pairs below a quarter of the tail everywhere are left out
-        self.best = np.full(excess.shape, 0.25 * effort.tail if len(pairs) > 1 else -1.0)
-        self.rest = np.zeros(excess.shape)
-
-    def compare(self) -> None:
-        """Bounds from moments at few alpha, then from coarse tables where pairs may be largest."""
-        few = np.unique(np.linspace(0, self.excess.size - 1, 24).round().astype(int))
-        place = self.excess[few]
-        above = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
-        waiting, step = np.argsort(-above[:, few.size // 4]).tolist(), 1
-        while waiting:
-            some, waiting = waiting[:step], waiting[step:]
-            step = 32  # once the likeliest is known
-            open_ = above[some] > self.best[few]
-            looked = [(i, row) for i, row in zip(some, open_, strict=True) if row.any()]
-            asked = [(self.pairs[i], place[row]) for i, row in looked]
-            found = _coarse_bounds(asked, self.users) if asked else []
-            for (i, row), (most, q, d) in zip(looked, found, strict=True):
-                above[i, row] = np.minimum(above[i, row], most)
-                self._known(q, d)
-        for i, bound in enumerate(above):  # profiles are convex, so below their chords
-            chords = np.interp(self.excess, place, bound)
-            self.upper[i] = chords * (1.0 + 16 * UNIT_ROUNDOFF)
-
-    def _known(self, q: Array, d: Array) -> None:
-        """Raise the largest lower bound to that of some events."""
-        if q.size:
-            lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
-            self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
-
-    def final(self) -> list[_PairEnds]:
-        """Close bounds of each pair wherever it may be the largest, the likeliest first."""
-        found: list[_PairEnds] = []
-        for i in np.argsort(-self.upper.min(axis=1, initial=math.inf), kind="stable").tolist():
-            open_ = self.upper[i] > self.best
-            if i == 0 and not found and self.best[0] < 0.0:
-                open_[:] = True
-            self.rest = np.maximum(self.rest, np.where(open_, 0.0, self.upper[i]))
-            if not open_.any():
-                continue
-            ends = _PairEnds(self.pairs[i], self.excess, np.flatnonzero(open_))
-            found.append(ends)
-            if len(self.pairs) > 1:
-                last = ends.ends(self.users[1])[0]
-                self._known(last.q, last.d)
-        return found
-
-
 def _coarse_bounds(
     asked: Sequence[tuple[OrderedMessages, Array]], users: tuple[int, int]
 ) -> list[tuple[Array, Array, Array]]:
     """Coarse upper bounds for the least number of messages, and events for the largest, by pair."""
-    counts = [excess.size for _, excess in asked]
-    space = np.repeat(np.arange(len(asked)), counts)
+    space = np.repeat(np.arange(len(asked)), [excess.size for _, excess in asked])
     spaces = stacked(tuple(pair.high for pair, _ in asked))
     rows = MessageRows(spaces, np.concatenate([excess for _, excess in asked]), space)
     table = node_table(rows, users, np.full(rows.excess.size, 0.3))
-    high, low = table.ends(users[0]), table.ends(users[1])
-    found, first = [], 0
-    for (pair, excess), count in zip(asked, counts, strict=True):
-        part = slice(first, first + count)
-        first += count
-        exposed = pair.exposed(excess)[1]
-        q, d = low.q[part], low.d[part]
+    high, low, found = table.ends(users[0]), table.ends(users[1]), []
+    for i, (pair, excess) in enumerate(asked):
+        part = space == i
         # messages for upper ends say nothing of lower ones
-        kept = (q > 0.0) & (d > 0.0) & (len(pair.ends) == 1)
-        q, d = with_exposed(pair.low, q[kept], d[kept])
-        found.append((np.nan_to_num(high.upper[part], nan=1.0) + exposed, q, d))
+        kept = part & (low.q > 0.0) & (low.d > 0.0) & (len(pair.ends) == 1)
+        q, d = with_exposed(pair.low, low.q[kept], low.d[kept])
+        upper = np.nan_to_num(high.upper[part], nan=1.0) + pair.exposed(excess)[1]
+        found.append((upper, q, d))
     return found
 
 
@@ -410,11 +382,7 @@ def divergence_bounds(
 ) -> tuple[float, float, Way]:
     """Lower and upper bound of the largest ``H_alpha`` of the pairs, and the way that answered.
 
-    Args:
-        pairs: ordered pairs of inputs.
-        users: number of messages n.
-        epsilon: ``log(alpha) >= 0``, nats; may be infinite.
-        effort: requested accuracy.
+    Epsilon is ``log(alpha) >= 0``, nats, and may be infinite; ``users`` is the number of messages.
     """
     if epsilon > LARGEST_EXPONENT:
         low, high = (
