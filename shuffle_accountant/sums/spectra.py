@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +92,7 @@ def joined(parts: Sequence[Nodes]) -> list[Nodes]:
     if len(parts) < 2:
         return list(parts)
 
-    def every(kind: type, found: Sequence[object]) -> list[Array]:
+    def every(kind: type, found: Sequence[object]) -> list[Any]:
         names = [x.name for x in fields(kind) if x.name != "rows"]
         return [np.concatenate([getattr(x, name) for x in found], axis=-1) for name in names]
 
