@@ -32,8 +32,8 @@ from functools import lru_cache
 import numpy as np
 
 from shuffle_accountant.engine.ends import loss_grid
-from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, MessageSource
-from shuffle_accountant.losses.alphabets.letters import MessagePair
+from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
+from shuffle_accountant.losses.alphabets.letters import MessagePair, MessageSource
 from shuffle_accountant.losses.base import Effort, GridTooFine, PrivacyLoss
 from shuffle_accountant.losses.combined.subsampled import DilutedLoss, SubsampledLoss
 from shuffle_accountant.losses.decoy_counts import NumberOfClones

@@ -264,17 +264,24 @@ class SumOfLosses(Protocol):
 def factors(loss: PrivacyLoss, *, alone: bool) -> tuple[tuple[PrivacyLoss, int], ...]:
     """The independent parts of a loss, with their counts; most losses have only themselves.
 
-    Args:
-        loss: of a round.
-        alone: whether nothing else is composed with it; then what is exact as a whole stays whole.
+    ``alone`` says that nothing else is composed with it: what is exact as a whole stays whole.
     """
     if not isinstance(loss, SumOfLosses) or (alone and loss.exact):
         return ((loss, 1),)
     return loss.parts
 
 
+class _PlainLoss:
+    """Base of losses whose delta is the hockey-stick divergence."""
+
+    @property
+    def divergence(self) -> Divergence:
+        """The hockey-stick divergence."""
+        return HOCKEY_STICK
+
+
 @dataclass(frozen=True)
-class OrderedLoss:
+class OrderedLoss(_PlainLoss):
     """Base of losses without a bound, of a pair (P, Q) or, if ``swapped``, of (Q, P)."""
 
     swapped: bool = field(default=False, kw_only=True)
@@ -289,28 +296,18 @@ class OrderedLoss:
         """The loss of the exchanged pair."""
         return replace(self, swapped=not self.swapped)
 
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
-
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
         return "doubling"
 
 
-class SymmetricLoss:
+class SymmetricLoss(_PlainLoss):
     """Base of losses whose dominating pair (P, Q) may be exchanged for (Q, P)."""
 
     @property
     def reversed(self) -> Self:
         """The loss of (Q, P): itself."""
         return self
-
-    @property
-    def divergence(self) -> Divergence:
-        """The hockey-stick divergence."""
-        return HOCKEY_STICK
 
 
 @dataclass(frozen=True)
@@ -364,24 +361,17 @@ class LossBySide:
 def by_side(make: Callable[[Bound], PrivacyLoss]) -> PrivacyLoss:
     """The loss that lies between the two that a function makes; theirs if they are one.
 
-    Args:
-        make: the loss with every parameter rounded to the side: PESSIMISTIC to what reveals more.
+    It rounds every parameter to the side: PESSIMISTIC to what reveals more.
     """
     above, below = make(Bound.PESSIMISTIC), make(Bound.OPTIMISTIC)
     return above if above == below else LossBySide(above, below)
 
 
 def noise_of(parameter: Between, side: Bound) -> float:
-    """The end of a parameter with which a loss bounds the side, where a smaller one reveals more.
-
-    A deviation of noise is such a parameter.
-    """
+    """The end of a parameter that bounds the side, where less of it (noise) reveals more."""
     return parameter.low if side is Bound.PESSIMISTIC else parameter.high
 
 
 def share_of(parameter: Between, side: Bound) -> float:
-    """The end of a parameter with which a loss bounds the side, where a larger one reveals more.
-
-    A probability to take part and a privacy parameter are such.
-    """
+    """The end of a parameter that bounds the side, where more of it (a share) reveals more."""
     return parameter.high if side is Bound.PESSIMISTIC else parameter.low

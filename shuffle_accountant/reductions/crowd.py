@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.losses.alphabets.letters import MessagePair
-from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part

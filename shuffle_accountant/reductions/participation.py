@@ -21,8 +21,7 @@ import numpy as np
 
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss
 from shuffle_accountant.losses.alphabets.letters import MessagePair, MessageSource
-from shuffle_accountant.losses.alphabets.mixed_profiles import Sample
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
+from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss, Sample
 from shuffle_accountant.losses.alphabets.settings import MIXTURES
 from shuffle_accountant.losses.base import DominatingPair, Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.mixture import MixtureLoss, Part

@@ -118,11 +118,11 @@ def additions(count: int) -> int:
 
 
 def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) -> SumLaw:
-    """The law of the sum of ``count`` independent copies, by doubling and adding one.
+    """The law of the sum of ``count >= 1`` independent copies, by doubling and adding one.
 
     Args:
         one: the law of one copy.
-        count: number of copies, >= 1.
+        count: number of copies.
         side: PESSIMISTIC is above the true law in convex order, OPTIMISTIC below it, and masses are
             rounded that way.
         width: width of cells, in normal scores.
@@ -146,11 +146,9 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
 
 
 def single_width(width: float, count: int) -> float:
-    """Width of the cells of a single value that is added to others, in normal scores.
+    """Width of the cells of one of ``count`` values that are added in cells of ``width``.
 
-    Args:
-        width: width of the sum's cells, in normal scores.
-        count: number of values in the sum, the single one included.
+    Both widths are in normal scores.
     """
     return min(math.sqrt(_COARSER * count) * width, _COARSEST)
 
@@ -158,15 +156,13 @@ def single_width(width: float, count: int) -> float:
 def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
     """Split atoms into groups of neighbours whose normal scores lie in one cell of some width.
 
-    Args:
-        mass: masses of atoms in ascending order of their values, shape (m,).
-        width: width of groups, in normal scores.
-
     Returns:
         ``(starts, most)``: indices of the first atoms, and the size of the largest group. If
         there are more groups than half the atoms, every atom is a group of its own.
     """
-    cell = np.floor(_quantiles(*_cumulated(mass)) / width)
+    # half of each atom's own mass is below it, half above
+    below, above = np.cumsum(mass) - 0.5 * mass, np.cumsum(mass[::-1])[::-1] - 0.5 * mass
+    cell = np.floor(_quantiles(below, above) / width)
     starts = np.flatnonzero(np.append(True, np.diff(cell) != 0.0))
     if starts.size > mass.size // 2:
         return np.arange(mass.size), 1
@@ -178,12 +174,8 @@ def merged(
 ) -> tuple[Array, Array, float]:
     """Atoms merged group by group: a law above the given one in convex order, or below it.
 
-    Args:
-        value: ascending, shape (m,).
-        mass: their masses, shape (m,).
-        starts: indices of the first atoms of groups, the first of them 0.
-        side: PESSIMISTIC splits each atom between the first of its group and that of the next one,
-            OPTIMISTIC puts groups at their means.
+    PESSIMISTIC splits each atom between the first of its group and that of the next one, OPTIMISTIC
+    puts groups, given by the indices of their first atoms, at their means.
 
     Returns:
         Values and masses, and the error of the masses, in their direction; values are off by twice
@@ -222,16 +214,7 @@ def coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
 
 
 def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users: int) -> SumLaw:
-    """The law of the sum of a value of each of two laws.
-
-    Args:
-        a: one law.
-        b: another one.
-        side: PESSIMISTIC or OPTIMISTIC gathering of cells, as in `power`.
-        width: width of cells, in normal scores.
-        budget: gain or probability that may be left out.
-        users: number of values in the whole sum that this is a part of.
-    """
+    """The law of the sum of a value of each of two laws; see `_Addition`."""
     return _Addition(side, min(width, _WIDEST), budget, users).add(a, b)
 
 
@@ -303,13 +286,12 @@ class _Addition:
         means = self.side is Bound.OPTIMISTIC
         on = large.cells or even_cells(large.value, large.mass, spacing, means=means)
         if small is large:
-            found = on.plus(on)
+            other = on
+        elif small.cells:
+            other = small.cells.spaced(spacing)
         else:
-            found = on.plus(
-                small.cells.spaced(spacing)
-                if small.cells
-                else even_cells(small.value, small.mass, spacing, means=means)
-            )
+            other = even_cells(small.value, small.mass, spacing, means=means)
+        found = on.plus(other)
         apart = _CLOSER * self.width * math.hypot(spread, _moments(small)[1])
         return found.spaced(apart) if apart > _SPREAD_APART * spacing else found
 
@@ -361,12 +343,9 @@ class _Addition:
 
 
 def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
-    """The law without values too unlikely to matter.
+    """The law of a part of a sum of ``users`` values, without values too unlikely to matter.
 
-    Args:
-        law: the law of a part of a sum.
-        budget: gain or probability of the whole sum that may be left out.
-        users: number of values in the whole sum.
+    The budget is the gain or probability of the whole sum that may be left out.
     """
     gain = law.mass * np.maximum(law.value, 0.0) / law.count
     # a block of values is one of users / count, each of which takes the others' gain along
@@ -388,16 +367,14 @@ def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
 def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
     """The law of the sum with these atoms, with bounds of what is left out and of errors."""
     count = a.count + b.count
-    shares = a.count / count, b.count / count
+    first, second = a.count / count, b.count / count
+    # mass left out of one law takes the other's gain along
+    lost_gain = first * a.lost_gain + second * a.lost + second * b.lost_gain + first * b.lost
     return SumLaw(
         value=rounded(value, 4),
         mass=mass,
         count=count,
-        # mass left out of one law takes the other's gain along
-        lost_gain=shares[0] * a.lost_gain
-        + shares[1] * a.lost
-        + shares[1] * b.lost_gain
-        + shares[0] * b.lost,
+        lost_gain=lost_gain,
         lost=a.lost + b.lost,
         # the sum, the share of a split, the edge of a cell
         moved=max(a.moved, b.moved) + roundings(8),
@@ -446,11 +423,6 @@ def _scores(a: SumLaw, b: SumLaw) -> tuple[Array, Array]:
     # evenly spaced, so that the far tails have their share
     goals = np.linspace(score[0], score[-1], _PLACES)
     return np.interp(goals, score, edges[1:][held]), goals
-
-
-def _cumulated(mass: Array) -> tuple[Array, Array]:
-    """Mass below and above each atom, half of its own included in both."""
-    return np.cumsum(mass) - 0.5 * mass, np.cumsum(mass[::-1])[::-1] - 0.5 * mass
 
 
 def _quantiles(below: Array, above: Array) -> Array:

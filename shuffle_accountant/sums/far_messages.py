@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.probabilities import normal_excess
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.sums.settings import NODES
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,12 @@ class _Settings:
     Attributes:
         groups: messages of a larger space are taken together, those of similar size and one sign.
         steps: exponents s of the bounds of errors, relative to ``1 / b``.
-        at_once: numbers of one array at a time.
         sum_error: relative error of sums of ``q h``: masses, values, and at most 128 additions.
         mass_error: relative error of the mass of a group and all later messages.
     """
 
     groups: int = 48
     steps: tuple[float, ...] = (1.5, 3.0, 6.0, 9.0, 13.0, 18.0, 25.0, 35.0, 50.0, 90.0, 2e2, 6e2)
-    at_once: int = 1 << 21
     sum_error: float = 1024.0 * UNIT_ROUNDOFF
     mass_error: float = 512.0 * UNIT_ROUNDOFF
 
@@ -230,7 +229,7 @@ class _Groups:
         # no smaller messages' sum is as large, but rarely: else nothing is gained by trying
         apart = self.least > np.sqrt(users[1] * _after(self.square))
         tried = int(np.sum(np.logical_and.accumulate(apart, axis=1), axis=1).max(initial=0))
-        size = max(_SET.at_once // (tried * groups + 1), 1)
+        size = max(NODES.at_once // (tried * groups + 1), 1)
         for first in range(0, rows if tried else 0, size):
             some = slice(first, first + size)
             found[some, :tried] = self._errors(some, tried, users)

@@ -29,6 +29,7 @@ from shuffle_accountant.numerics.rounding import (
     Array,
     Bound,
     lowered,
+    outwards,
     pairwise_sum,
     raised,
     roundings,
@@ -113,11 +114,7 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
 def _without_large(value: Array, mass: Array, count: int, chance: float) -> float:
     """Bound of what sums of up to n of these values have in their positive part (Chernoff).
 
-    Args:
-        value: values that are not large, shape (m,).
-        mass: their probabilities.
-        count: number n.
-        chance: probability of the large values, which take the place of any number of these.
+    Large values, of probability ``chance``, take the place of any number of these.
     """
     top = float(value.max(initial=0.0))
     if top <= 0.0:
@@ -139,14 +136,9 @@ def _gathered(
 ) -> tuple[Array, Array]:
     """The law in fewer atoms, above or below it in convex order; see `merged`.
 
-    Args:
-        value: shape (m,).
-        mass: their probabilities.
-        apart: distances that grow with the values, shape (m,): neighbours on one side of 0 whose
-            distances are in one cell are gathered.
-        least: size up to which distances are in one cell.
-        factor: quotient of a cell's ends.
-        side: PESSIMISTIC is above the law, OPTIMISTIC below it.
+    ``apart`` are distances that grow with the values, shape (m,): neighbours on one side of 0 are
+    gathered whose distances are below ``least``, or in one cell of ends whose quotient is
+    ``factor``.
     """
     order = np.argsort(value, kind="stable")
     cell = np.floor(np.log(np.maximum(np.abs(apart), least)) / math.log(factor))
@@ -186,9 +178,7 @@ def heavy_positive_part(
         rough = _positive_part(one, n, Bound.OPTIMISTIC, _ROUGH, tail)
         tail = max(tail, _NEGLIGIBLE * rough / n)
     found = rounded(scale * _positive_part(one, n, side, resolution, tail), 3)
-    if side is Bound.PESSIMISTIC:
-        return min(raised(found, roundings(4)), alone)
-    return lowered(found, roundings(4))
+    return min(outwards(found, roundings(4), upper=side is Bound.PESSIMISTIC), alone)
 
 
 def _positive_part(one: SumLaw, n: int, side: Bound, resolution: float, tail: float) -> float:
@@ -197,10 +187,8 @@ def _positive_part(one: SumLaw, n: int, side: Bound, resolution: float, tail: fl
     one = replace(one, reach=float(np.max(np.abs(one.value))))
     width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)
     law = power(one, n, side, width=width, tail=tail)
-    error = law.moved * law.sizes(law.value)
-    if side is Bound.PESSIMISTIC:
-        part = rounded(float(np.sum(law.mass * np.maximum(law.value + error, 0.0))), 70)
-        total = part + n * law.lost_gain
-        return raised(total, pairwise_sum(own=6))
-    total = rounded(float(np.sum(law.mass * np.maximum(law.value - error, 0.0))), 70)
-    return lowered(total, pairwise_sum(own=6))
+    upper = side is Bound.PESSIMISTIC
+    error = law.moved * law.sizes(law.value) * (1.0 if upper else -1.0)
+    total = rounded(float(np.sum(law.mass * np.maximum(law.value + error, 0.0))), 70)
+    total += n * law.lost_gain if upper else 0.0
+    return outwards(total, pairwise_sum(own=6), upper=upper)

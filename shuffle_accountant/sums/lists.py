@@ -14,12 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.rounding import (
+    LIMITS,
     SMALLEST,
     UNIT_ROUNDOFF,
     Array,
     exponential,
     roundings,
 )
+from shuffle_accountant.sums.settings import NODES
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,6 @@ class _Settings:
         most: at most this many histograms are listed.
         log_margin: logarithms of tail bounds are off by less than this.
         message_error: relative error of a message's probability.
-        underflow: absolute error of products below the smallest normal double.
-        normal: products above this are normal doubles.
         one_by_one: up to this many alpha times histograms, positive parts are added up for each
             alpha: ten times closer than differences of cumulated probabilities.
     """
@@ -39,8 +39,6 @@ class _Settings:
     most: int = 1 << 17
     log_margin: float = 1.0
     message_error: float = roundings(16.0)
-    underflow: float = 1e-305
-    normal: float = 1e-300
     one_by_one: int = 1 << 20
 
 
@@ -105,8 +103,8 @@ def every_histogram(r0: Array, r1: Array, q: Array, users: int) -> Histograms:
     return Histograms(s0, s1, np.exp(log_mass), slack, _error_of_sums(q.size))
 
 
-def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -> Histograms | None:
-    """The likely histograms of ``users`` messages; None if they are too many.
+def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -> Histograms:
+    """The likely histograms of ``users`` messages, few enough to be `listable`.
 
     Args:
         r0: likelihood ratios of the messages under X, shape (m,).
@@ -118,8 +116,6 @@ def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -
     if histogram_count(q.size, users, _SET.most) == users:
         return every_histogram(r0, r1, q, users)
     ranges = _likely_ranges(q, users, tail)
-    if ranges is None:
-        return None
     counts = np.zeros((0, 1), dtype=np.int_)  # of one message alone there is one histogram
     if ranges:
         counts = np.stack([axis.ravel() for axis in np.meshgrid(*ranges, indexing="ij")])
@@ -128,9 +124,8 @@ def likely_histograms(r0: Array, r1: Array, q: Array, users: int, tail: float) -
 
 def listable(q: Array, users: int, tail: float) -> bool:
     """Whether the likely histograms of ``users`` messages are few enough to be listed."""
-    if histogram_count(q.size, users, _SET.most) == users:
-        return True
-    return _likely_ranges(q, users, tail) is not None
+    every = histogram_count(q.size, users, _SET.most) == users
+    return every or _likely_ranges(q, users, tail) is not None
 
 
 def _likely_ranges(q: Array, users: int, tail: float) -> list[NDArray[np.int_]] | None:
@@ -150,10 +145,7 @@ def _likely_ranges(q: Array, users: int, tail: float) -> list[NDArray[np.int_]] 
 def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
     """Counts outside which a binomial variable, also one more than it, lies at most e^goal each.
 
-    Args:
-        count: number of trials.
-        chance: success probability of each trial, in (0, 1).
-        goal: logarithm of the probability that may lie outside, on either side.
+    It is the number of successes of ``count`` trials, each with probability ``chance`` in (0, 1).
     """
     mean = count * chance
 
@@ -184,55 +176,22 @@ def likely_counts(count: int, chance: float, goal: float) -> tuple[int, int]:
     return max(low, 0), min(high, count + 1)
 
 
-def few_others(messages: int, most: int, histograms: int) -> int:
-    """The largest c <= ``most`` for which few enough histograms have up to c rare messages.
-
-    Rare messages are all messages but one.
-
-    Args:
-        messages: number of different messages.
-        most: largest c.
-        histograms: number of histograms that may be listed.
-    """
-    others = 0
-    while others < most and math.comb(messages + others, others + 1) <= histograms:
-        others += 1
-    return others
-
-
-def counts_of_others(messages: int, others: int) -> NDArray[np.int_]:
-    """All counts of the messages but one, ``others`` in all at most, shape (messages - 1, h)."""
-    counts = np.zeros((0, 1), dtype=np.int_)
-    left = np.array([others])
-    for _ in range(messages - 1):
-        choices = left + 1
-        owner = np.repeat(np.arange(left.size), choices)
-        taken = np.arange(owner.size) - (np.cumsum(choices) - choices)[owner]
-        counts, left = np.vstack([counts[:, owner], taken]), left[owner] - taken
-    return counts
-
-
 def counted_histograms(
     ratios: tuple[Array, Array, Array],
     users: int,
     counts: NDArray[np.int_],
     missing: float = 0.0,
 ) -> Histograms:
-    """Histograms with these counts of all messages but the commonest, which all others are.
+    """Histograms with these counts, (m - 1, h), of all messages but the commonest, the rest.
 
-    Args:
-        ratios: likelihood ratios of the messages under X and under X', and their probabilities
-            among decoys, shape (m,) each.
-        users: number of messages n.
-        counts: numbers of each message but the commonest, shape (m - 1, h).
-        missing: bound of the probability of what is not listed.
+    ``ratios`` are r0, r1 and q of the messages, shape (m,) each, and ``missing`` bounds the
+    probability of what is not listed.
     """
     r0, r1, q = ratios
     common = int(np.argmax(q))
     rare = np.delete(np.arange(q.size), common)
     taken = counts.sum(axis=0)
-    possible = taken <= users
-    counts, taken = counts[:, possible], taken[possible]
+    counts, taken = counts[:, taken <= users], taken[taken <= users]
     most = int(taken.max())
     steps = np.arange(most, dtype=np.float64)
     falling = np.append(0.0, np.cumsum(math.log(users) + np.log1p(-steps / users)))
@@ -245,10 +204,8 @@ def counted_histograms(
         log_mass += count * math.log(float(q[message])) - factorial[count]
         s0, s1 = s0 + r0[message] * count, s1 + r1[message] * count
     # terms at most this large, each summed up from as many as there are rare messages
-    largest = (
-        most * (math.log(users) + float(np.max(np.abs(np.log(q[rare])), initial=0.0)))
-        + factorial[-1]
-    )
+    rarest = float(np.max(np.abs(np.log(q[rare])), initial=0.0))
+    largest = most * (math.log(users) + rarest) + factorial[-1]
     terms = 2.0 * q.size + most + 4.0
     size = terms * (largest + 1.0) + 4.0 * users * abs(stays)
     slack = exponential(roundings(4.0) * size + users * _SET.message_error)
@@ -297,7 +254,7 @@ class ListedProfile:
         q = np.cumsum((table.mass * table.s1)[order]) / users
         slack = table.slack + UNIT_ROUNDOFF * (4.0 * users + 2.0 * d.size + 64.0)
         sums = np.stack([table.s0, table.s1])[:, order]
-        small = sums * table.mass[order] < _SET.normal
+        small = sums * table.mass[order] < LIMITS.underflow
         lost = np.cumsum(2.0 * SMALLEST * (sums + 4.0 * small), axis=1)
         return cls(ratio[order], d, q, slack, lost, table.missing, table, users)
 
@@ -316,10 +273,10 @@ class ListedProfile:
         out by its computed ratio is positive at the one asked for.
         """
         if excess.size * self.q.size <= _SET.one_by_one:
-            return self._positive_parts(excess, 1.0) + self.missing + _SET.underflow
+            return self._positive_parts(excess, 1.0) + self.missing + NODES.underflow
         excess = excess - (8.0 * self.slack + 256 * UNIT_ROUNDOFF) * (1.0 + excess)
         d, q, _, error = self._best(excess)
-        return np.asarray(np.maximum(d - excess * q, 0.0) + error + self.missing + _SET.underflow)
+        return np.asarray(np.maximum(d - excess * q, 0.0) + error + self.missing + NODES.underflow)
 
     def lower(self, excess: Array) -> Array:
         """Lower bounds of it."""

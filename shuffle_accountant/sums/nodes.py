@@ -30,7 +30,7 @@ keeps events valid.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Ends, MessageRows, Question
-from shuffle_accountant.sums.spectra import Summed, joined, of_blocks
+from shuffle_accountant.sums.spectra import Nodes, joined, of_blocks
 from shuffle_accountant.sums.survey import find_blocks
 from shuffle_accountant.sums.tilted import Aims, Tilted, tilt_rows
 
@@ -48,15 +48,13 @@ class NodeTable:
     """Bounds at some rows for every number of messages in a range.
 
     Args:
-        rows: message spaces and alpha.
-        users: least and largest number of messages.
-        far: far messages of all rows.
+        question: the rows, and the range.
         parts: nodes of those rows that have any.
     """
 
-    def __init__(self, question: Question, parts: Sequence[Summed]) -> None:
+    def __init__(self, question: Question, parts: Iterable[Nodes]) -> None:
         self.rows, self.users = question.rows, question.users
-        self.question, self._parts = question, joined(parts)
+        self.question, self._parts = question, joined(list(parts))
 
     @property
     def nodes(self) -> float:
@@ -71,22 +69,12 @@ class NodeTable:
         with np.errstate(over="ignore", invalid="ignore"):
             for part in self._parts:
                 result[:, part.rows.index] = self._near(part, users)
-            question = self.question
-            result[:, question.nothing] = 0.0
-            settled = np.flatnonzero(np.isfinite(question.settled))
-            result[1:, settled] = 0.0
-            result[0, settled] = question.settled[settled]
-            if question.listed.any():
-                listed = question.in_lists
-                result += np.where(question.listed, listed, 0.0) * (1.0 + 4 * UNIT_ROUNDOFF)
-                for row in (1, 3):
-                    size = np.abs(result[row]) + 2.0 * np.abs(listed[row])
-                    result[row] -= 8 * UNIT_ROUNDOFF * size
+            result[:, self.question.nothing] = 0.0
             result = self._with_far(result, users)
         result[:, ~np.isfinite(result).all(axis=0)] = math.nan
         return Ends(*result)
 
-    def _near(self, part: Summed, n: int) -> Array:
+    def _near(self, part: Nodes, n: int) -> Array:
         """Upper and lower bounds, q and d of the sums without far messages."""
         value, error = part.sums(n)
         rows = part.rows
@@ -138,75 +126,40 @@ class NodeTable:
         return np.asarray(np.nan_to_num(np.max(widths, axis=0), nan=math.inf))
 
 
-def node_table(
-    rows: MessageRows, users: tuple[int, int], width: Array, passes: int = settings.NODES.passes
-) -> NodeTable:
+def node_table(rows: MessageRows, users: tuple[int, int], width: Array) -> NodeTable:
     """Tabulate nodes that bound the profile for all numbers of messages in a range.
+
+    Rows whose bounds are too wide are tabulated once more with a smaller sigma.
 
     Args:
         rows: message spaces and alpha, k of them.
         users: least and largest number of messages.
         width: width of the bounds aimed for, relative to the profile, shape (k,).
-        passes: number of times that rows whose bounds are too wide are tabulated again.
     """
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        question = Question.of(rows, users, width)
-        unknown = np.full(width.shape, math.nan)
-        aims = Aims(width, unknown, unknown, np.stack([unknown, unknown]))
-        return _refined(question, aims, np.flatnonzero(question.open), passes)
-
-
-def _refined(question: Question, aims: Aims, wanted: NDArray[np.intp], passes: int) -> NodeTable:
-    """Tabulate the rows wanted; repeat with a smaller sigma those whose bounds are too wide."""
-    table = NodeTable(question, list(_tabulated(question, aims, wanted)))
-    for _ in range(passes):
-        wide = wanted[table.widths[wanted] > aims.width[wanted]]
-        aims, limited = _closer(table, aims, wide)
-        wide = wide[~limited[wide]]
+        question, unknown = Question.of(rows, users, width), np.full(width.shape, math.nan)
+        wanted = np.flatnonzero(~question.nothing)
+        table = NodeTable(question, _tabulated(question, Aims(width, unknown, unknown), wanted))
+        aims = _closer(table, width)
+        wide = np.flatnonzero((table.widths > width) & np.isfinite(aims.variance))
         if not wide.size:
-            break
-        again = NodeTable(question, list(_tabulated(question, aims, wide)))
-        # where sigma does not decide the width, a smaller one is no use
-        before, after = table.widths[wide], again.widths[wide]
-        wanted = wide[(after < before) | (before == math.inf)]
-        table = _better(table, again)
-    return table
+            return table
+        return _better(table, NodeTable(question, _tabulated(question, aims, wide)))
 
 
-def _closer(table: NodeTable, aims: Aims, wide: NDArray[np.intp]) -> tuple[Aims, NDArray[np.bool_]]:
-    """Smaller variances for rows whose bounds are too wide, from the widths measured.
+def _closer(table: NodeTable, width: Array) -> Aims:
+    """Smaller variances, from the widths measured: the relative width falls with the variance.
 
-    The relative width falls with the variance; where the sum has atoms near 0, with its root. Which
-    it is, two measurements say.
-
-    Returns:
-        The next aims, and a mask of rows whose sigma was kept larger than aimed for by the limit on
-        work: it would be again.
+    They are nan where there are no nodes.
     """
-    variance, value, measured = aims.variance.copy(), aims.value.copy(), aims.measured.copy()
-    limited = np.zeros(variance.shape, dtype=bool)
+    variance, value = np.full((2, width.size), math.nan)
     for part in table._parts:
-        rows = part.rows
-        ratios, totals = [], []
-        for n in table.users:
-            noise = rows.variance * part.sums(n)[0][1]
-            listed = table.question.in_lists[1, rows.index] * n
-            listed = listed * np.exp(-n * rows.log_scale - 0.5 * rows.variance * rows.theta**2)
-            totals.append(part.sums(n)[0][0] + listed)
-            ratios.append(noise / totals[-1])
-        ratio = np.max(ratios, axis=0)
-        some = np.isin(rows.index, wide) & (ratio > 0.0) & np.isfinite(ratio)
-        at, now, ratio = rows.index[some], rows.variance[some], ratio[some]
-        before, then = measured[:, at]
-        power = np.log(ratio / then) / np.log(now / before)
-        power = np.where(np.isnan(power), 1.0, np.clip(power, 0.4, 1.0))
-        wanted = np.minimum(settings.NODES.undershoot * aims.width[at] / ratio, 1.0)
-        asked = np.where(np.isnan(aims.variance[at]), math.inf, aims.variance[at])
-        limited[at] = now > (1.0 + 1e-6) * asked
-        variance[at] = np.where(limited[at], now, now * wanted ** (1.0 / power))
-        value[at] = np.min(totals, axis=0)[some]
-        measured[:, at] = now, ratio
-    return Aims(aims.width, variance, value, measured), limited
+        rows, found = part.rows, np.array([part.sums(n)[0][:2] for n in table.users])
+        ratio = np.max(rows.variance * found[:, 1] / found[:, 0], axis=0)
+        wanted = np.minimum(settings.NODES.undershoot * width[rows.index] / ratio, 1.0)
+        variance[rows.index] = np.where(ratio > 0.0, rows.variance * wanted, math.nan)
+        value[rows.index] = np.min(found[:, 0], axis=0)
+    return Aims(width, variance, value)
 
 
 def _better(first: NodeTable, second: NodeTable) -> NodeTable:
@@ -221,7 +174,7 @@ def _better(first: NodeTable, second: NodeTable) -> NodeTable:
     return NodeTable(first.question, parts)
 
 
-def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iterator[Summed]:
+def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iterator[Nodes]:
     """Nodes of the rows wanted, in pieces that fit into memory."""
     messages = question.value.shape[1]
     size = max(settings.NODES.at_once // (8 * messages), 1)
@@ -235,7 +188,7 @@ def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iter
 
 def _affordable(
     question: Question, aims: Aims, index: NDArray[np.intp], most: float
-) -> Iterator[Summed]:
+) -> Iterator[Nodes]:
     """Nodes of some rows, with a larger sigma where more than ``most`` would have to be kept."""
     users = question.users
     aims = aims[index]
@@ -247,16 +200,15 @@ def _affordable(
         (row, first), dropped, complete = find_blocks(tilted, users, most)
         count = np.bincount(row, minlength=tilted.theta.size)
         fits = complete & (count * settings.NODES.block <= max(most, 2.0 * settings.NODES.block))
-        for alike in (tilted.others >= 0, tilted.others < 0):
-            kept = (fits & alike)[row]
-            for part, start in _equal_blocks(tilted, row[kept], first[kept]):
-                yield of_blocks(tilted[part].used(), users, start, dropped[:, part])
+        kept = fits[row]
+        for part, start in _equal_blocks(tilted, row[kept], first[kept]):
+            yield of_blocks(tilted[part].used(), users, start, dropped[:, part])
         again = np.flatnonzero(good)[~fits]
         over = np.maximum(count[~fits] * settings.NODES.block / most, 1.0)
         # four times sigma, or more: every attempt surveys all frequencies again
         wider = 16.0 * tilted.variance[~fits] * over
         index, aims = index[again], aims[again]
-        aims = Aims(aims.width, wider, aims.value, aims.measured)
+        aims = Aims(aims.width, wider, aims.value)
 
 
 def _equal_blocks(

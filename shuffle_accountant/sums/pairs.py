@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -14,25 +13,13 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.rounding import LIMITS, Array, sequential_sum
 
-
-@dataclass(frozen=True)
-class _Settings:
-    """Sizes in which pairs are added up.
-
-    Attributes:
-        worth_a_thread: least pairs per thread: fewer are added up before a thread has started.
-        rows: rows added up in plain sums before those go into the compensated sums.
-        block: neighbours that are added at once where a cell holds them all: where one law's values
-            are far larger than the other's.
-    """
-
-    worth_a_thread: int = 1 << 20
-    rows: int = 16
-    block: int = 16
-
-
-_SET = _Settings()
-_ROWS, _BLOCK = _SET.rows, _SET.block  # compiled loops know numbers, no objects
+# Least pairs per thread: fewer are added up before a thread has started.
+_WORTH_A_THREAD = 1 << 20
+# Rows added up in plain sums before those go into the compensated sums.
+_ROWS = 16
+# Neighbours that are added at once where a cell holds them all: where one law's values are far
+# larger than the other's.
+_BLOCK = 16
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -50,33 +37,22 @@ def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Arr
         ``(mass, moment, error)``: ``sum f g`` and ``sum f g (u + v - lower end)`` of the pairs in
         each cell, and a bound on their relative error (besides that of ``u + v``).
     """
-    same = u is v and f is g
-    out, error = _gathered(u, f[None], v, g[None], edges, same)
+    first = f[None]
+    out, error = marked_sums(u, first, v, first if f is g else g[None], edges)
     return out[0], out[1], error
 
 
 def marked_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, float]:
     """Masses and moments as `pair_sums`, where one of the two variables may have another law.
 
-    Args:
-        u: values of the first, ascending, shape (a,).
-        f: masses of its laws, the usual one first, shape (l, a).
-        v: values of the second, ascending, shape (b,).
-        g: masses of its laws, shape (l, b).
-        edges: as in `pair_sums`.
+    The masses are those of each variable's laws, the usual one first, shapes (l, a) and (l, b).
 
     Returns:
         ``(sums, error)``: mass and moment under the usual laws, then, for each other law, the
         masses ``sum (f_i g_0 + f_0 g_i)`` of the pairs in each cell, shape (l + 1, m), and a bound
         on their relative error.
     """
-    return _gathered(u, f, v, g, edges, u is v and f is g)
-
-
-def _gathered(
-    u: Array, f: Array, v: Array, g: Array, edges: Array, same: bool
-) -> tuple[Array, float]:
-    """Compute `marked_sums`; if both laws are the ``same``, each pair stands for two."""
+    same = u is v and f is g  # then each pair stands for two
     loop = compiled(_loop, _cell, _run, _compensated)
     if loop is _loop:  # Python itself would take minutes
         return _vectorised(u, f, v, g, edges)
@@ -97,7 +73,7 @@ def _gathered(
         with ThreadPoolExecutor(len(parts)) as threads:
             most = max(threads.map(add, range(len(parts))))
     # sums of rows are compensated: their error does not depend on the number of rows
-    terms = len(parts) + most + _SET.block
+    terms = len(parts) + most + _BLOCK
     found = rounded(np.asarray((out[:, 0] + out[:, 1]).sum(axis=0)), terms)
     return found, sequential_sum(terms, own=16)
 
@@ -106,24 +82,18 @@ def _parts(
     u: Array, f: Array, v: Array, g: Array, stops: NDArray[np.intp], edges: Array, same: bool
 ) -> list[tuple[Any, ...]]:
     """The loop's arguments for all rows, in about equal shares for several threads."""
-    blocks = _together(v, g, _SET.block)
+    blocks = _together(v, g, _BLOCK)
     pairs = np.cumsum(stops + 1)
-    threads = thread_count(int(pairs[-1]) // _SET.worth_a_thread)
+    threads = thread_count(int(pairs[-1]) // _WORTH_A_THREAD)
     goals = pairs[-1] * (np.arange(1, threads) / threads)
     ends = [0, *np.searchsorted(pairs, goals).tolist(), u.size]
     return [(u, f, v, g, blocks, edges, stops, begin, end, same) for begin, end in pairwise(ends)]
 
 
 def _together(v: Array, g: Array, size: int) -> Array:
-    """Sums over blocks of neighbours: masses, moments about the first value, other laws' masses.
+    """Sums over blocks of neighbours, shape (l + 1, b // size).
 
-    Args:
-        v: values, ascending, shape (b,).
-        g: masses of the laws, shape (l, b).
-        size: number of neighbours in a block.
-
-    Returns:
-        The sums, shape (l + 1, b // size).
+    They are masses, moments about the first value of the block, and the other laws' masses.
     """
     blocks = v.size // size
     value = v[: blocks * size].reshape(blocks, size)

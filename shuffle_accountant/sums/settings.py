@@ -20,27 +20,17 @@ class NodeSettings:
         fewest_nodes: every row may have this many nodes, whatever ``work`` is.
         left_out: left-out nodes and aliases may each be this share of the width aimed for.
         missed: the negative part of sums with far messages may be this share of it.
-        passes: how often rows whose bounds are too wide are tabulated again with a smaller sigma.
         undershoot: part of the width aimed for that the normal may take.
         at_once: messages times nodes in memory at once.
         cached: nodes whose terms are added up at once: they fit into a processor's cache.
         below: exponents delta of the alias bounds below theta, in inverse standard deviations of
             the tilted sum.
         above: exponents delta of the alias bounds above theta, in the same unit.
-        far_out: distance, in standard deviations, from which on messages may be left out of the
-            survey.
-        rarely: they are if at most this many of them are expected among all n.
         unsplit: intervals of this many blocks are kept whole: to look at their halves would take as
             long as their nodes.
         half_turn: intervals of nodes are at most this many inverse standard deviations of a message
             long when blocks are searched for that matter.
         least_weight: tilted weights below this count as 0, which is part of the error of phi.
-        histograms: at most this many counts are listed, those of all histograms and message spaces
-            of a table together.
-        listed: histograms are listed if the tilted mean of messages other than the commonest is at
-            most this times their largest number in a list, plus one.
-        remembered: lists of this many message spaces are kept in memory.
-        least_common: they are only if the commonest message has at least this tilted probability.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
         underflow: absolute error of products below the smallest normal double.
         deep: a profile below this at a single alpha is bounded from moments and single messages.
@@ -55,21 +45,14 @@ class NodeSettings:
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
     missed: float = 0.05
-    passes: int = 3
     undershoot: float = 0.6
     at_once: int = 1 << 19
     cached: int = 1 << 13
     below: tuple[float, ...] = (0.7, 1.2, 1.8, 2.6, 3.6, 5.0, 7.0)
     above: tuple[float, ...] = (1.0, 2.0, 3.0, 4.2, 5.5, 7.5, 10.0)
-    far_out: tuple[float, ...] = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
-    rarely: float = 2.0
     unsplit: int = 4
     half_turn: float = 1.5
     least_weight: float = 1e-20
-    histograms: int = 1 << 18
-    listed: float = 4.0
-    remembered: int = 256
-    least_common: float = 0.1
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
     underflow: float = 1e-305
     deep: float = 1e-50

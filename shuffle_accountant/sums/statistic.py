@@ -71,7 +71,6 @@ class Hypotheses:
         # two equal halves share their dropped outcomes: `lost` counts these over the whole sum
         lost = self.lost if self is other else self.lost + other.lost
         lost += float(sums[2:, ~held].sum())
-        # numbers must ascend; equal ones would do
         value = np.maximum.accumulate(edges[held] + moment / null)
         return Hypotheses(value, null, first, second, count, total, lost)
 
@@ -89,8 +88,7 @@ class Hypotheses:
         )
         value = np.divide(moment, null, out=self.value[starts], where=null > 0.0)
         # numbers must ascend, and only decide how much is said
-        value = np.maximum.accumulate(value)
-        error = product(self.error, sequential_sum(terms))
+        value, error = np.maximum.accumulate(value), product(self.error, sequential_sum(terms))
         return Hypotheses(value, null, first, second, self.count, error, self.lost)
 
     def pruned(self, users: int, tail: float) -> Hypotheses:
@@ -111,13 +109,9 @@ class Hypotheses:
 
 
 def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypotheses:
-    """The distributions of the statistic of ``count`` observations.
+    """The distributions of the statistic of ``count >= 1`` observations, each with those of one.
 
-    Args:
-        one: the distributions of one observation.
-        count: number of observations, >= 1.
-        width: width of cells, in normal scores.
-        tail: probability that each step may drop.
+    Cells are ``width`` normal scores wide, and each step may drop a probability of ``tail``.
     """
     law = one
     for digit in bin(count)[3:]:

@@ -10,8 +10,6 @@ out, with their bound, and all others halved.
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -47,7 +45,7 @@ def choose(
     | --- | --- | --- |
     | one number of messages, whose likely histograms are at most 2^17 | lists | `lists` |
     | one alpha, profile known to be below 1e-50, within a factor 1e3 | moments | `letter_moments` |
-    | one alpha, uneven or wide from nodes, at most 2^13 messages | heavy tails | `heavy_tails` |
+    | one alpha, wide from nodes, at most 2^13 messages | heavy tails | `heavy_tails` |
     | otherwise | nodes | `nodes`, with `far_messages` |
 
     Lists are exact but for rounding and the tail, and one list serves all alpha. Moments bound a
@@ -64,9 +62,7 @@ def choose(
         tail: probability that may be left out, the requested accuracy.
         known: bounds of the profile at the single alpha asked for, from single messages and from
             moments; the trivial ones where several alpha are asked for.
-        wide: whether a single alpha is asked for, and either messages are uneven (there are 512 or
-            more, one of them worth 300 times the mean of a sum) or the bounds from nodes are wider
-            than asked.
+        wide: whether a single alpha is asked for, and the bounds from nodes are wider than asked.
     """
     if users[0] == users[1] and listable(q, users[0], tail):
         return Way.LISTS
@@ -84,35 +80,26 @@ class _Survey:
     """
 
     def __init__(self, rows: Tilted, users: tuple[int, int], most: float) -> None:
-        self.rows, self._rare = _without_rare(rows, users[1])
-        self.users, self._most = users, most
+        self.rows, self.users, self._most = rows, users, most
         every = np.arange(rows.theta.size)
         self.work = np.zeros(every.size)
         self.kept = [every], [np.zeros(every.size)]
         self.dropped = np.zeros((3, every.size))
 
     def examine(
-        self, index: NDArray[np.intp], begin: Array, length: Array, phi: Array, slope: Array
+        self, index: NDArray[np.intp], begin: Array, length: Array
     ) -> tuple[NDArray[np.intp], Array, Array]:
         """Leave out intervals where the modulus is small, keep blocks, and halve all others.
 
-        Args:
-            index: row of each interval, shape (i,).
-            begin: its first node.
-            length: its number of nodes.
-            phi: ``|phi|`` at its middle.
-            slope: ``|phi'|`` there.
-
-        Returns:
-            Row, first node and number of nodes of what is to be examined next.
+        Intervals are given, and what is to be examined next returned, by the row, the first node
+        and the number of nodes of each, shape (i,).
         """
         rows = self.rows
         self.work += np.bincount(index, minlength=self.work.size)
         step = rows.step[index]
         half, low = 0.5 * length * step, begin * step
-        top = _largest_modulus(rows, index, (phi, slope), low + half, half)
-        top = np.minimum(top + self._rare[index] * (1.0 - top), 1.0)
-        rest = rows.log_power(self.users, top, index) - 0.5 * low**2 * rows.variance[index]
+        top = _largest_modulus(rows, index, low + half, half)
+        rest = log_power(top, self.users[0]) - 0.5 * low**2 * rows.variance[index]
         out = rest <= -rows.level[index]
         gone = index[out]
         bound = np.minimum(length, rows.last[index] - begin + 1.0)[out] * np.exp(rest[out])
@@ -144,7 +131,6 @@ def find_blocks(
         (3, k); and whether ``most`` frequencies were enough, shape (k,): else blocks are missing.
     """
     survey, every = _Survey(rows, users, most), np.arange(rows.theta.size)
-    rows = survey.rows
     # over this many nodes phi may move by about one
     longest = settings.NODES.half_turn / (rows.step * np.sqrt(rows.spread) + 1e-300)
     reach, waiting = np.full(every.size, float(settings.NODES.block)), []
@@ -154,40 +140,17 @@ def find_blocks(
         reach[far] *= 2.0
     for row in every[rows.last >= reach].tolist():
         length, begin = reach[row], np.arange(reach[row], rows.last[row] + 1.0, reach[row])
-        size = np.full(begin.size, length)
-        found = _regular(rows, row, begin[0] + 0.5 * length, length, begin.size)
-        waiting.append(survey.examine(np.full(begin.size, row), begin, size, *found))
+        waiting.append((np.full(begin.size, row), begin, np.full(begin.size, length)))
     while waiting:
         index, begin, length = (np.concatenate(x) for x in zip(*waiting, strict=True))
         if not index.size:
             break
-        middle = (begin + 0.5 * length) * rows.step[index]
-        waiting = [survey.examine(index, begin, length, *_single(rows, index, middle))]
+        waiting = [survey.examine(index, begin, length)]
     kept = np.concatenate(survey.kept[0]), np.concatenate(survey.kept[1])
     return kept, survey.dropped, survey.work <= most
 
 
-def _without_rare(rows: Tilted, n: int) -> tuple[Tilted, Array]:
-    """The tilted messages without those far out, and the probability of these, shape (k,).
-
-    A message far out that is expected about once among n lets the modulus of phi be larger by its
-    probability, but makes phi change much faster.
-    """
-    cut = np.full(rows.theta.size, math.inf)
-    distance, deviation = np.abs(rows.y), np.sqrt(rows.spread)
-    for reach in reversed(settings.NODES.far_out):
-        far = distance > (reach * deviation)[:, None]
-        rare = np.sum(np.where(far, rows.weight, 0.0), axis=1)
-        cut = np.where(rare * n <= settings.NODES.rarely, reach * deviation, cut)
-    far = distance > cut[:, None]
-    rare = np.sum(np.where(far, rows.weight, 0.0), axis=1) * (1.0 + 1e-9)
-    weight = np.where(far, 0.0, rows.weight) / (1.0 - rare)[:, None]
-    mean = np.sum(weight * rows.y, axis=1)
-    y = np.where(far, 0.0, rows.y - mean[:, None])
-    return replace(rows, y=y, weight=weight, spread=np.sum(weight * y**2, axis=1)), rare
-
-
-def _single(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Array]:
+def _moduli(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Array]:
     """``|phi|`` and ``|phi'|`` of the rows given by index, at one t each."""
     phi, slope = np.empty((2, t.size))
     size = max(settings.NODES.at_once // (4 * rows.y.shape[1]), 1)
@@ -204,27 +167,13 @@ def _single(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Arr
     return phi, slope
 
 
-def _regular(rows: Tilted, row: int, first: float, apart: float, count: int) -> tuple[Array, Array]:
-    """``|phi|`` and ``|phi'|`` at ``count`` equidistant nodes of one row."""
-    some = rows.weight[row] > 0.0
-    y, weight, step = rows.y[row][some], rows.weight[row][some], float(rows.step[row])
-    few = math.isqrt(count - 1) + 1
-    near = np.exp(np.multiply.outer(np.arange(few) * (apart * step), 1j * y))
-    start = (first + apart * few * np.arange(-(-count // few))) * step
-    far = np.exp(np.multiply.outer(start, 1j * y)) * weight
-    phi, slope = (np.abs(x @ near.T).ravel()[:count] for x in (far, far * y))
-    return phi, slope
-
-
-def _largest_modulus(
-    rows: Tilted, index: NDArray[np.intp], found: tuple[Array, Array], t: Array, half: Array
-) -> Array:
+def _largest_modulus(rows: Tilted, index: NDArray[np.intp], t: Array, half: Array) -> Array:
     """Upper bounds of ``|phi|`` within ``half`` of t, from ``|phi|`` and ``|phi'|`` at t.
 
     The smaller one of two: by the lemma of this module, and by Taylor's theorem, as the second
     derivative of phi is at most the variance of Y.
     """
-    phi, slope = found
+    phi, slope = _moduli(rows, index, t)
     spread = rows.spread[index] * (1.0 + 1e-9)
     own = rows.rounding * rows.size[index] * (t + half)
     own += UNIT_ROUNDOFF * (128.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
@@ -233,8 +182,13 @@ def _largest_modulus(
     u = np.sqrt((1.0 - phi) * (1.0 + phi)) - half * np.sqrt(spread)
     by_lemma = np.sqrt(np.maximum(1.0 - np.maximum(u, 0.0) ** 2, 0.0))
     by_taylor = phi + half * (slope + own * largest + 0.5 * half * spread)
-    found_ = np.minimum(by_lemma, by_taylor) * (1.0 + 1e-15)
-    return np.asarray(np.clip(found_, 1e-15, 1.0))
+    return np.asarray(np.clip(np.minimum(by_lemma, by_taylor) * (1.0 + 1e-15), 1e-15, 1.0))
+
+
+def log_power(top: Array, n: int) -> Array:
+    """Upper bound of the logarithm of ``|phi|^(n - 1)``, where ``|phi|`` is at most ``top``."""
+    found = (n - 1.0) * np.log1p(top - 1.0)
+    return np.asarray(found + 1e-9 * (1.0 + np.abs(found)))
 
 
 def transform(theta: Array, t: Array) -> Array:

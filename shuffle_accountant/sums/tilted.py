@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
-from shuffle_accountant.sums.question import Question, log_binomial, of_others, tilted_weights
+from shuffle_accountant.sums.question import Question, tilted_weights
 
 WAVE_ERROR = 19.0
 """Error of a wave less one, in units of round-off of its argument."""
@@ -26,18 +26,15 @@ class Aims:
         width: width of the profile's bounds relative to the profile, about.
         variance: ``sigma^2``; nan for the one that gives the width if the tilted sum is normal.
         value: ``E T_+`` relative to the scale; nan for the one of a normal sum.
-        measured: a variance tried before and the relative width that it gave, shape (2, k); nan if
-            there is none.
     """
 
     width: Array
     variance: Array
     value: Array
-    measured: Array
 
     def __getitem__(self, rows: NDArray[np.intp]) -> Aims:
         """Some of the rows."""
-        return Aims(self.width[rows], self.variance[rows], self.value[rows], self.measured[:, rows])
+        return Aims(self.width[rows], self.variance[rows], self.value[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +47,6 @@ class Scales:
         variance: ``sigma^2``, shape (k,).
         log_scale: logarithm of the moment generating function of a message at theta, shape (k,).
         per_message: relative error of a message's weight, shape (k,).
-        others: listed are histograms with at most this many messages other than the commonest; -1
-            if none is, shape (k,).
-        held: tilted probability of all messages but the commonest if histograms are listed, of all
-            messages if not, shape (k,).
-        common: value of the commonest message, and its r1 times its tilted probability; 0 if no
-            histogram is listed, shape (2, k).
         alias: bounds of what aliases add to the first sum, and to the third per message, (2, k).
     """
 
@@ -64,21 +55,14 @@ class Scales:
     variance: Array
     log_scale: Array
     per_message: Array
-    others: NDArray[np.intp]
-    held: Array
-    common: Array
     alias: Array
 
-    def __getitem__(self, rows: NDArray[np.bool_]) -> Scales:
+    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Self:
         """Some of the rows."""
-        return Scales(*(getattr(self, x.name)[..., rows] for x in fields(self)))
-
-    def behind(self, others: Sequence[Scales]) -> Scales:
-        """These rows, and others behind them."""
-        parts = [self, *others]
-        return Scales(
-            *(np.concatenate([getattr(y, x.name) for y in parts], axis=-1) for x in fields(self))
-        )
+        values = {x.name: getattr(self, x.name) for x in fields(self)}
+        pairs = ("alias", "lost")
+        found = {k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()}
+        return replace(self, **found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +70,7 @@ class Tilted(Scales):
     """The messages of several rows under their tilts.
 
     Attributes:
-        y: values less their tilted mean, shape (k, m); 0 where the weight is. If histograms are
-            listed, y, weight, sent and spread are conditional on not being the commonest message.
+        y: values less their tilted mean, shape (k, m); 0 where the weight is.
         weight: tilted probabilities, shape (k, m).
         sent: the same times r1, shape (k, m).
         mean: tilted mean of the values, shape (k,).
@@ -108,12 +91,6 @@ class Tilted(Scales):
     last: Array
     lost: Array
 
-    def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_] | slice) -> Tilted:
-        """Some of the rows."""
-        values = {x.name: getattr(self, x.name) for x in fields(self)}
-        pairs = ("alias", "lost", "common")
-        return Tilted(**{k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()})
-
     @property
     def scales(self) -> Scales:
         """The rows without their messages."""
@@ -122,27 +99,7 @@ class Tilted(Scales):
     @property
     def most_sent(self) -> Array:
         """Upper bound of the tilted mean of r1, shape (k,)."""
-        own = np.sum(self.sent, axis=1) * (1.0 + 1e-9) + self.lost[1]
-        return np.asarray(self.common[1] + self.held * own)
-
-    def log_power(self, users: tuple[int, int], top: Array, row: NDArray[np.intp]) -> Array:
-        """Logarithm of what bounds the transforms of all sums where ``|phi|`` is at most ``top``.
-
-        Without a list that is ``|phi|^(n-1)``. With one, of n - 1 messages at least ``others`` are
-        not the commonest: with w its probability and ``x = held |phi|``, that is at most
-        ``C(n-1, others) x^others (w + x)^(n-1-others)``.
-        """
-        others, held = self.others[row], self.held[row]
-        log_top = np.log(held * top)
-        log_all = np.log1p(-held * (1.0 - top))
-        found = (users[0] - 1.0) * log_all
-        some = others > 0
-        if some.any():
-            c = np.where(some, others, 0)
-            listed = log_binomial(users[1] - 1.0, c) + c * log_top
-            listed += (users[0] - 1.0 - c) * log_all
-            found = np.where(some, np.minimum(found, listed), found)
-        return np.asarray(found + 1e-9 * (1.0 + np.abs(found)))
+        return np.asarray(np.sum(self.sent, axis=1) * (1.0 + 1e-9) + self.lost[1])
 
     @property
     def step(self) -> Array:
@@ -186,43 +143,21 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
     y = np.where(weight > 0.0, value - mean[:, None], 0.0)
     spread = np.sum(weight * y**2, axis=1)
     size = np.where(weight > 0.0, np.abs(theta[:, None] * value), 0.0).max(axis=1, initial=0.0)
-    listed = question.listed[index]
-    common = question.lists.common[rows.space]
-    every = np.arange(index.size)
-    held = np.where(listed, of_others(weight, common), 1.0)
-    others = np.where(listed, question.lists.others[rows.space], -1)
     variance, relative = _smoothing(theta, users[1] * spread, aims)
-    if listed.any():
-        known = question.in_lists[1, index] * np.exp(-users[0] * log_scale) * users[0]
-        more = log_binomial(float(users[1]), others + 1) + (others + 1.0) * np.log(held)
-        rest = np.where(listed, np.exp(np.minimum(more, 0.0)), 1.0)
-        relative = np.where(listed & np.isnan(aims.value), known + rest * relative, relative)
     sent = weight * r1
     level = -np.log(settings.NODES.left_out * aims.width * relative)
     third = np.maximum(rows.anchor, 0.0) * users[1] * sent.sum(axis=1)
-    # what is surveyed changes as fast as messages do that are not listed
-    moving = np.sqrt(np.maximum(spread, np.where(listed, spread / held, 0.0)))
     while True:
         law = y, weight, sent, theta, mean, spread, variance
         window, alias = _windows(law, users, rows.anchor, -level)
         last = _reach(variance, third, level) * window / (2.0 * math.pi)
-        surveyed = last * moving * 2.0 * math.pi / window / settings.NODES.half_turn
+        surveyed = last * np.sqrt(spread) * 2.0 * math.pi / window / settings.NODES.half_turn
         over = surveyed / most
         if not np.any((over > 1.0) & (over < math.inf)):
             break
         # frequencies fall with 1 / sigma
         variance = np.where(over > 1.0, variance * (1.1 * over) ** 2, variance)
-    # aliases count all messages; the nodes do without listed histograms and messages of no weight
-    apart = np.zeros((2, index.size))
-    if listed.any():
-        apart = np.where(listed, [value[every, common], sent[every, common]], 0.0)
-        weight[every[listed], common[listed]] = 0.0
-        sent[every[listed], common[listed]] = 0.0
-        weight /= np.where(listed, held, 1.0)[:, None]
-        sent /= np.where(listed, held, 1.0)[:, None]
-        mean = np.where(listed, np.sum(weight * value, axis=1), mean)
-        y = np.where(weight > 0.0, value - mean[:, None], 0.0)
-        spread = np.where(listed, np.sum(weight * y**2, axis=1), spread)
+    # aliases count all messages, the nodes those of some weight
     light = np.where(weight < settings.NODES.least_weight, weight, 0.0)
     lost = (1.0 + 1e-9) * np.stack([light.sum(axis=1), np.sum(light * r1, axis=1)])
     weight, sent = weight - light, sent - light * r1
@@ -246,9 +181,6 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
         per_message=UNIT_ROUNDOFF
         * (64.0 + min(value.shape[1], 128) + 4.0 * size + 8.0 * np.abs(log_scale)),
         lost=lost,
-        others=others,
-        held=held,
-        common=apart,
         alias=alias,
     )
 
@@ -318,10 +250,7 @@ def _windows(
 def _reach(variance: Array, third: Array, level: Array) -> Array:
     """The frequency from which on the normal factor leaves about ``e^-level`` of all sums.
 
-    Args:
-        variance: ``sigma^2``, shape (k,).
-        third: the weight of the third sum, relative to the first, shape (k,).
-        level: shape (k,).
+    ``third`` is the weight of the third sum, relative to the first, and all shapes are (k,).
     """
     deviation = np.sqrt(variance)
     log = np.maximum(level + np.log(np.maximum(deviation, third * variance)), 4.0)

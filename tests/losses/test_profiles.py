@@ -16,8 +16,8 @@ from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.lattice.profile import symmetric_atoms
 from shuffle_accountant.losses.alphabets.blanket import BlanketLoss, users_range
 from shuffle_accountant.losses.alphabets.letters import MessagePair
-from shuffle_accountant.losses.alphabets.mixed_profiles import ranges_of
 from shuffle_accountant.losses.alphabets.profiles import Profile, profile_table
+from shuffle_accountant.losses.alphabets.random_users import ranges_of
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.numerics.rounding import Bound
 

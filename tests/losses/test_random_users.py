@@ -17,14 +17,13 @@ import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.alphabets import random_users
 from shuffle_accountant.losses.alphabets.letters import MessagePair, multisets
-from shuffle_accountant.losses.alphabets.mixed_profiles import (
+from shuffle_accountant.losses.alphabets.profiles import Profile
+from shuffle_accountant.losses.alphabets.random_users import (
     MixedProfiles,
+    RandomUsersLoss,
     RangeProfiles,
     Sample,
-    number_ranges,
 )
-from shuffle_accountant.losses.alphabets.profiles import Profile
-from shuffle_accountant.losses.alphabets.random_users import RandomUsersLoss
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.numerics.rounding import Bound
 
@@ -34,7 +33,6 @@ CACHES = (
     random_users._fewest,
     random_users._mixture,
     random_users._near_points,
-    number_ranges,
 )
 
 

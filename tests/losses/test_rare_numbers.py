@@ -10,7 +10,7 @@ import pytest
 
 import shuffle_accountant as sa
 from shuffle_accountant.losses.alphabets import random_users
-from shuffle_accountant.losses.alphabets.mixed_profiles import (
+from shuffle_accountant.losses.alphabets.random_users import (
     MixedProfiles,
     RangeProfiles,
     every_sample,

@@ -13,8 +13,7 @@ from oracles.containment import assert_contains, assert_narrow, assert_narrow_ta
 from oracles.precision import exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.losses.alphabets.blanket import MessageSource
-from shuffle_accountant.losses.alphabets.letters import MessagePair
+from shuffle_accountant.losses.alphabets.letters import MessagePair, MessageSource
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions.blanket import InputPair

@@ -8,51 +8,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF
-from shuffle_accountant.sums import question
 from shuffle_accountant.sums import settings as chosen
 from shuffle_accountant.sums.pairs import pair_sums
-from shuffle_accountant.sums.question import MessageRows, Question
+from shuffle_accountant.sums.question import MessageRows
 from shuffle_accountant.sums.statistic import Hypotheses
 
 OFF, UNIT = 2.0**-8, 2.0**-20
-
-
-def settled(q: Array) -> float:
-    """The upper bound of what is not listed, of forty messages nearly all of which are alike."""
-    ratios = np.array([1.1, 0.2, 0.2]), np.ones(3)
-    rows = MessageRows.of((*ratios, q), np.zeros(1))
-    with np.errstate(all="ignore"):
-        found = float(Question.of(rows, (40, 40), np.full(1, 1e-3)).settled[0])
-    assert np.isfinite(found)
-    return found
-
-
-@pytest.fixture
-def _few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One histogram is listed, and all others may be left out."""
-    more = {"histograms": 4, "left_out": 1e9}
-    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, **more))
-
-
-@pytest.mark.usefixtures("_few")
-def test_unlisted_sums_of_weights_that_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each message's by two hundred roundings, and those of forty messages together."""
-    q = np.array([0.94, 0.04, 0.02])
-    monkeypatch.setattr(question, "UNIT_ROUNDOFF", UNIT)
-    found = settled(q)
-    monkeypatch.setattr(question, "UNIT_ROUNDOFF", 0.0)
-    assert found >= settled(q * (1.0 + 200.0 * UNIT)) > settled(q) * (1.0 + 30 * 200.0 * UNIT)
-
-
-@pytest.mark.usefixtures("_few")
-def test_unlisted_sums_below_all_normal_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    q = np.array([0.94, 0.04, 0.02])
-    before = settled(q)
-    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, underflow=OFF))
-    assert settled(q) >= OFF + 0.99 * before
 
 
 def test_the_alpha_of_events_allows_for_ratios_that_are_off(

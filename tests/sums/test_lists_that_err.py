@@ -18,7 +18,6 @@ from shuffle_accountant.sums.lists import (
     Histograms,
     ListedProfile,
     counted_histograms,
-    counts_of_others,
     every_histogram,
 )
 
@@ -93,7 +92,8 @@ def test_what_is_not_listed_may_all_be_positive(
 def test_products_below_all_normal_doubles(
     one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ways(monkeypatch, one_by_one, underflow=OFF)
+    ways(monkeypatch, one_by_one)
+    monkeypatch.setattr(module, "NODES", replace(module.NODES, underflow=OFF))
     found = replace(table(0), mass=np.zeros(24))
     assert np.all(ListedProfile.of(found, USERS).upper(EXCESS) >= OFF)
 
@@ -104,7 +104,8 @@ def test_masses_that_are_subnormal_numbers(
     sign: float, one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mass is off by twice the least double, whatever it is times."""
-    ways(monkeypatch, one_by_one, normal=0.0)
+    ways(monkeypatch, one_by_one)
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, underflow=0.0))
     monkeypatch.setattr(module, "SMALLEST", OFF)
     found = replace(table(1), mass=np.full(24, 4.0 * OFF))
     law = ListedProfile.of(found, USERS)
@@ -113,7 +114,8 @@ def test_masses_that_are_subnormal_numbers(
 
 def test_sums_of_subnormal_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both probabilities of an event, each off by its own products, one up and one down."""
-    ways(monkeypatch, 0, normal=1.0)
+    ways(monkeypatch, 0)
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, underflow=1.0))
     monkeypatch.setattr(module, "SMALLEST", 2.0**-16)
     small = Histograms(np.array([8.0, 6.0]), np.array([0.5, 1.0]), np.full(2, 2.0**-6), 0.0, 0.0)
     law = ListedProfile.of(small, 1)
@@ -149,13 +151,15 @@ def test_sums_whose_roundings_err(one_by_one: int, monkeypatch: pytest.MonkeyPat
         check(law, whole * (1.0 + sign * 64.0 * unit))
 
 
+# Of all messages but the commonest, four at most.
+COUNTS = np.array([(a, b) for a in range(USERS + 1) for b in range(USERS + 1 - a)]).T
 RATIOS = np.array([0.5, 1.5, 2.0]), np.array([1.5, 0.5, 1.0]), np.array([0.625, 0.25, 0.125])
 
 
 def made(every: bool) -> Histograms:
     if every:
         return every_histogram(*RATIOS, USERS)
-    return counted_histograms(RATIOS, USERS, counts_of_others(3, USERS))
+    return counted_histograms(RATIOS, USERS, COUNTS)
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -174,8 +178,7 @@ def test_logarithms_whose_roundings_err(every: bool, monkeypatch: pytest.MonkeyP
     unit = 2.0**-20
     with stress(roundoff=unit):
         found = made(every)
-    counts = counts_of_others(3, USERS)
-    counts = np.vstack([USERS - counts.sum(axis=0), counts])
+    counts = np.vstack([USERS - COUNTS.sum(axis=0), COUNTS])
     sizes = [
         math.lgamma(USERS + 1)
         + sum(

@@ -10,7 +10,7 @@ pointwise maximum over ordered pairs, which is that of a dominating pair (Zhu et
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -38,8 +38,6 @@ from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound
 from shuffle_accountant.sums.survey import Way
-
-__all__ = ["BlanketLoss", "MessageSource", "largest_divergence", "most_distinguishable"]
 
 
 @dataclass(frozen=True)
@@ -114,9 +112,9 @@ class BlanketLoss(SymmetricLoss):
 
     def points(self, side: Bound, edges: CellEdges, effort: Effort, step: float) -> Array:
         """Points of the profile, the same for both directions; the step is in deviations."""
-        if not self._listed(effort):
+        if ways_of(self.pairs, self.users, effort) != {Way.LISTS}:
             return self.spaced_points(side, edges, effort, step)
-        # any number of points is answered at once: some thousands
+        # lists answer any number of points at once: some thousands
         inside, _ = self._inside(side, edges, effort)
         return self._settled(inside[:: -(-inside.size // 4096)], effort)
 
@@ -153,38 +151,31 @@ class BlanketLoss(SymmetricLoss):
 
     def _few_letters(self, effort: Effort) -> bool:
         """Whether the message space is small, so that single messages bend the profile."""
-        return _most_letters(self.pairs, effort) <= 16
-
-    def ends_at_largest(self, effort: Effort) -> bool:
-        """Whether losses count up to the largest there is."""
-        return self._end(effort) >= self.largest
+        letters = (source_messages(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs)
+        return max(one.decoyed[2].size for one in letters) <= 16
 
     def _inside(self, side: Bound, edges: CellEdges, effort: Effort) -> tuple[Array, float]:
         """Cell edges where points may be, and the loss up to which points are evenly apart."""
-        end = self._end(effort)
+        end = _end(self, effort)
         # edges are finer on the lower side
         places = edges(end)[:: SUBCELLS if side is Bound.OPTIMISTIC else 1]
         # the smaller the tail, the further out what counts may lie, unless its places are known
         share = 0.0 if self._finite_losses(effort).size else 0.25
         centre = max(PROFILES.centre * self.deviation, share * end)
-        if self.ends_at_largest(effort) and self._few_letters(effort):
+        if end >= self.largest and self._few_letters(effort):
             centre = math.inf  # up to its end the profile counts, by bends of its own
         apart = PROFILES.beyond * (1.0 + end)
         return np.append(0.0, places[(places > 0.0) & (places < end - apart)]), centre
 
     def _settled(self, picked: Array, effort: Effort) -> Array:
         """The picked points together with those at kinks and at the profile's end."""
-        end = self._end(effort)
+        end = _end(self, effort)
         apart = PROFILES.beyond * (1.0 + end)
         picked = np.union1d(picked, self._kinks(end - apart, effort))
         # slopes between points that are closer would be round-off
         picked = picked[np.append(True, np.diff(picked) > 2.0**-24 * picked[1:])]
         # clearly above the largest loss nothing is left, whatever the rounding
         return np.append(picked, end + apart if end >= self.largest else end)
-
-    def _listed(self, effort: Effort) -> bool:
-        """Whether message histograms are listed, for all pairs: any number of points is cheap."""
-        return ways_of(self.pairs, self.users, effort) == {Way.LISTS}
 
     def _kinks(self, end: float, effort: Effort) -> Array:
         """Losses up to the end at which the profile has kinks, each with a neighbour on both sides.
@@ -199,70 +190,48 @@ class BlanketLoss(SymmetricLoss):
 
     def _finite_losses(self, effort: Effort) -> Array:
         """All finite losses > 0, nats, if there are at most ``kinks``, else none."""
-        kinks = np.unique(
-            np.concatenate(
-                [
-                    source_messages(pair, side, effort).kinks(self.users)
-                    for pair in self.pairs
-                    for side in Bound
-                ]
-            )
-        )
+        letters = (source_messages(pair, side, effort) for pair in self.pairs for side in Bound)
+        kinks = np.unique(np.concatenate([one.kinks(self.users) for one in letters]))
         kinks = kinks[(kinks > 0.0) & np.isfinite(kinks)]
         return kinks if kinks.size <= PROFILES.kinks else np.zeros(0)
-
-    def _end(self, effort: Effort) -> float:
-        """Loss above which the profile is below the tail that may be cut off, or the largest."""
-        return _end(self, effort)
-
-    def _find_end(self, effort: Effort) -> float:
-        kinks = self._finite_losses(effort)
-        if self.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
-            return min(float(kinks[-1]) * (1.0 + 4.0 * PROFILES.beside), LARGEST_EXPONENT)
-        certain = _limit(self.pairs, self.users, effort)
-        letters = [source_messages(pair, Bound.PESSIMISTIC, effort) for pair in self.pairs]
-
-        def first_below(losses: Array, *, far: bool = False) -> int:
-            """Index of the first loss above which the profile is below the tail; size if none."""
-            excess = np.expm1(losses)
-            if far:
-                found = far_bounds(letters, self.users, excess)
-            else:
-                found = np.max(moment_bounds(letters, self.users, excess), axis=0)
-            below = found - certain <= max(0.25 * effort.tail, 1e-9 * certain)
-            return int(np.argmax(below)) if below.any() else losses.size
-
-        end = self._first_end(first_below)
-        bulk = PROFILES.bulk * self.deviation
-        if end <= bulk:
-            return end
-        # where the ratio of a single message may outweigh all others, moments say little
-        few = np.geomspace(bulk, end, 4 * PROFILES.tried)
-        return float(few[min(first_below(few, far=True), few.size - 1)])
-
-    def _first_end(self, first_below: Callable[[Array], int]) -> float:
-        """A loss above which the profile is below the tail, found by trying a few."""
-        least, most = 0.0, min(self.largest, LARGEST_EXPONENT)
-        candidates: Array = 4.0 * self.deviation * 1.5 ** np.arange(float(PROFILES.tried))
-        while True:
-            candidates = candidates[candidates < most]
-            if candidates.size == 0:
-                return most
-            at = first_below(candidates)
-            least = float(candidates[at - 1]) if at else least
-            if at < candidates.size:
-                break
-            if candidates.size < PROFILES.tried:
-                return most
-            candidates = candidates * 1.5**PROFILES.tried
-        few = np.linspace(least, float(candidates[at]), PROFILES.tried + 1)[1:]
-        return float(few[min(first_below(few), PROFILES.tried - 1)])
 
 
 @lru_cache(maxsize=256)
 def _end(loss: BlanketLoss, effort: Effort) -> float:
-    """The profile's end, remembered: grids of any spacing ask for it, on both sides."""
-    return loss._find_end(effort)
+    """Loss above which the profile is below the tail that may be cut off, or the largest.
+
+    Remembered: grids of any spacing ask for it, on both sides.
+    """
+    kinks = loss._finite_losses(effort)
+    if loss.largest == math.inf and kinks.size:  # beyond them the profile is at its limit
+        return min(float(kinks[-1]) * (1.0 + 4.0 * PROFILES.beside), LARGEST_EXPONENT)
+    certain = _limit(loss.pairs, loss.users, effort)
+    letters = [source_messages(pair, Bound.PESSIMISTIC, effort) for pair in loss.pairs]
+
+    def first_below(losses: Array, *, far: bool = False) -> int:
+        """Index of the first loss above which the profile is below the tail; size if none."""
+        excess = np.expm1(losses)
+        if far:
+            found = far_bounds(letters, loss.users, excess)
+        else:
+            found = np.max(moment_bounds(letters, loss.users, excess), axis=0)
+        below = found - certain <= max(0.25 * effort.tail, 1e-9 * certain)
+        return int(np.argmax(below)) if below.any() else losses.size
+
+    end = min(loss.largest, LARGEST_EXPONENT)
+    steps = math.log(end / (4.0 * loss.deviation)) / math.log(1.5) if end > 0.0 else 0.0
+    tried: Array = 4.0 * loss.deviation * 1.5 ** np.arange(max(math.ceil(steps), 0), dtype=float)
+    at = first_below(tried)
+    if at < tried.size:
+        least = float(tried[at - 1]) if at else 0.0
+        few = np.linspace(least, float(tried[at]), PROFILES.tried + 1)[1:]
+        end = float(few[min(first_below(few), PROFILES.tried - 1)])
+    bulk = PROFILES.bulk * loss.deviation
+    if end <= bulk:
+        return end
+    # where the ratio of a single message may outweigh all others, moments say little
+    few = np.geomspace(bulk, end, 4 * PROFILES.tried)
+    return float(few[min(first_below(few, far=True), few.size - 1)])
 
 
 def users_range(users: int) -> tuple[int, int]:
@@ -298,11 +267,6 @@ def largest_divergence(
     plain = Effort(effort.tail, effort.resolution)
     low, high, _ = divergence_bounds(pairs, users, epsilon, plain)
     return high if side is Bound.PESSIMISTIC else low
-
-
-def _most_letters(pairs: tuple[MessageSource, ...], effort: Effort) -> int:
-    """Size of the message space, of the pair with the largest."""
-    return max(source_messages(pair, Bound.PESSIMISTIC, effort).decoyed[2].size for pair in pairs)
 
 
 Source = TypeVar("Source", bound=MessageSource)

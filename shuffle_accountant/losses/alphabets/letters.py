@@ -35,6 +35,7 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram_count
+from shuffle_accountant.sums.settings import NODES
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +206,9 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
 
     Where the true value is below -1e200 a value that far down is returned instead: no sum that
     holds it is positive. Both arguments carry relative errors of at most 8 units of round-off.
+    Quotients, the product with alpha - 1 and differences are off by a few more; where alpha is an
+    exponential of a sum of logarithms, by the size of these, which is at most 2000 below the bound
+    at which the sign is certain.
 
     Args:
         p0: probabilities or likelihood ratios, shape (m,), >= 0 and at most 1e190.
@@ -214,10 +218,17 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
         terms: how many terms each number adds up. A term below the smallest normal double is off
             by the smallest one.
     """
-    cost = times_alpha_less_one(p1, epsilon)
+    if epsilon <= LARGEST_EXPONENT:
+        error = roundings(16 + ELEMENTARY)
+        with np.errstate(over="ignore"):
+            cost = np.minimum(math.expm1(epsilon) * p1, PROFILES.far)
+    else:
+        error = roundings(2000 * (ELEMENTARY + 2))
+        with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
+            log = np.log(p1) + min(epsilon, 1e6)
+        cost = np.exp(np.minimum(log, math.log(PROFILES.far)))
     # adding up loses two units a term
-    relative = product(_gains_error(epsilon), sequential_sum(2 * terms))
-    return _moved(p0, p1, cost, relative, terms, side)
+    return _moved(p0, p1, cost, product(error, sequential_sum(2 * terms)), terms, side)
 
 
 def gains_above(p0: Array, p1: Array, excess: Array | float, side: Bound) -> Array:
@@ -234,25 +245,6 @@ def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side:
     # the smallest double in p1, as a share of it
     error += np.abs(cost) * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
-
-
-def times_alpha_less_one(p: Array, epsilon: float) -> Array:
-    """``(e^epsilon - 1) p``, at most 1e200."""
-    if epsilon <= LARGEST_EXPONENT:
-        with np.errstate(over="ignore"):
-            return np.asarray(np.minimum(math.expm1(epsilon) * p, PROFILES.far))
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
-        return np.asarray(np.exp(np.minimum(np.log(p) + min(epsilon, 1e6), math.log(PROFILES.far))))
-
-
-def _gains_error(epsilon: float) -> float:
-    """Error of ``p0 - alpha p1`` relative to ``p0 + p1 + (alpha - 1) p1``.
-
-    Probabilities are off by 8 units of round-off, their quotients, the product with alpha - 1 and
-    the differences by a few more; where alpha is an exponential of a sum of logarithms, by the size
-    of these, which is at most 2000 below the bound at which the sign is certain.
-    """
-    return roundings(16 + ELEMENTARY if epsilon <= LARGEST_EXPONENT else 2000 * (ELEMENTARY + 2))
 
 
 @lru_cache(maxsize=64)
@@ -278,38 +270,25 @@ def source_messages(source: MessageSource, side: Bound, effort: Effort) -> Messa
 
 
 def moment_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Array:
-    """Upper bounds of ``H_alpha`` from the moments of one message.
+    """Upper bounds of ``H_alpha`` from the moments of one message, shape ``(len(pairs), k)``.
 
     Args:
         pairs: message distributions of each ordered pair of inputs.
         users: number n of messages.
         excess: ``alpha - 1``, shape (k,).
-
-    Returns:
-        Bounds, shape ``(len(pairs), k)``.
     """
-    r0, r1, q = (np.repeat(row, excess.size, axis=0) for row in _stacked(tuple(pairs)))
+    r0, r1, q = np.repeat(stacked(tuple(pairs)), excess.size, axis=1)
     bound = row_bounds(r0, r1, q, users, np.tile(excess, len(pairs))[:, None])
     exposed = np.stack([pair.exposure_bounds(excess)[1] for pair in pairs])
-    total = (bound.reshape(exposed.shape) * 1.001 + PROFILES.tiny + exposed) * (
-        1.0 + 8 * UNIT_ROUNDOFF
-    )
+    total = (bound.reshape(exposed.shape) + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
     return np.asarray(np.minimum(total, 1.0))
 
 
 def far_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Array:
     """Upper bounds of the largest ``H_alpha`` where few messages may outweigh all others.
 
-    As `moment_bounds`, with ratios r0 cut off at a share c of ``n (alpha - 1)``: a positive part
-    grows by ``(r0 - c)_+`` for each message at most.
-
-    Args:
-        pairs: message distributions of each ordered pair of inputs.
-        users: number n of messages.
-        excess: ``alpha - 1``, shape (k,).
-
-    Returns:
-        Bounds, shape (k,).
+    The least of `moment_bounds`, shape (k,), and of the same with ratios r0 cut off at a share c of
+    ``n (alpha - 1)``: a positive part grows by ``(r0 - c)_+`` for each message at most.
     """
     best = moment_bounds(pairs, users, excess).max(axis=0)
     for part in (2.0, 5.0, 12.0):
@@ -320,7 +299,7 @@ def far_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Array
             r0, r1, q = pair.decoyed
             cut = np.minimum(r0, least)
             every, mass = (np.broadcast_to(row, cut.shape) for row in (r1, q))
-            own = row_bounds(cut, every, mass, users, excess[:, None]) * 1.001 + PROFILES.tiny
+            own = row_bounds(cut, every, mass, users, excess[:, None])
             own += np.maximum(r0 - least, 0.0) @ q * (1.0 + 1e-9)
             found = np.maximum(found, own + pair.exposure_bounds(excess)[1])
         best = np.minimum(best, found)
@@ -341,9 +320,8 @@ def lone_message(pair: MessagePair, users: int, epsilon: float) -> float:
     """
     r0, r1, q = pair.decoyed
     value = gains(r0, r1, epsilon, Bound.OPTIMISTIC)
-    value = np.where(
-        value > -PROFILES.far, value, -1e5 * PROFILES.far
-    )  # only known to be below -PROFILES.far
+    # what is only known to be below -PROFILES.far
+    value = np.where(value > -PROFILES.far, value, -1e5 * PROFILES.far)
     order = np.argsort(value)
     value, mass, others = value[order], q[order], users - 1
     size, moment = np.cumsum(mass * np.abs(value)), np.cumsum(mass * value)
@@ -365,7 +343,7 @@ def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Arr
     """`moment_bounds` without exposed messages, for rows of messages, each at its own alpha.
 
     The least of three: positive parts of single messages; Scarf's bound from mean and variance; and
-    ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta.
+    ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta; a thousandth more for rounding.
     """
     excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -388,7 +366,8 @@ def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Arr
             theta = theta * factors[best]
         least = np.take_along_axis(logs, best[None, :], axis=0)[0]
     bound = np.where(np.isnan(scarf), alone, np.minimum(alone, scarf))
-    return np.asarray(np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0))
+    bound = np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0)
+    return np.asarray(bound * 1.001 + NODES.underflow)
 
 
 def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
@@ -401,12 +380,10 @@ def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _stacked(pairs: tuple[MessagePair, ...]) -> tuple[Array, Array, Array]:
-    """Arrays r0, r1 and q of the messages of all pairs, shape (pairs, messages) each."""
-    parts = [pair.decoyed for pair in pairs]
-    size = max(max(part[2].size for part in parts), 1)
+def stacked(pairs: tuple[MessagePair, ...]) -> Array:
+    """r0, r1 and q of the messages of all pairs, 0 for padding, shape (3, pairs, messages)."""
+    size = max(1, *(pair.decoyed[2].size for pair in pairs))
     result = np.zeros((3, len(pairs), size))
-    for i, part in enumerate(parts):
-        for row in range(3):
-            result[row, i, : part[row].size] = part[row]
-    return result[0], result[1], result[2]
+    for i, pair in enumerate(pairs):
+        result[:, i, : pair.decoyed[2].size] = pair.decoyed
+    return result

@@ -25,6 +25,7 @@ from shuffle_accountant.losses.alphabets.letters import (
     moment_bounds,
     row_bounds,
     source_messages,
+    stacked,
 )
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
@@ -47,17 +48,6 @@ from shuffle_accountant.sums.nodes import NodeTable, node_table
 from shuffle_accountant.sums.question import Ends, MessageRows
 from shuffle_accountant.sums.settings import NODES
 from shuffle_accountant.sums.survey import Way, choose
-
-__all__ = [
-    "OrderedMessages",
-    "Profile",
-    "ProfileTable",
-    "certain_loss",
-    "divergence_bounds",
-    "profile_table",
-    "ways_of",
-    "with_exposed",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,15 +107,6 @@ class OrderedMessages:
         }
         return next(way for way in reversed(Way) if way in ways)
 
-    def uneven(self, epsilon: float) -> bool:
-        """Whether one message may outweigh what all others usually take away, many times over."""
-        r0, r1, q = self.high.decoyed
-        if q.size < PROFILES.many:
-            return False
-        value = gains(r0, r1, epsilon, Bound.PESSIMISTIC)
-        away = -self.users[0] * float(np.sum(q * value))
-        return 0.0 < PROFILES.outweighed * away < float(value.max())
-
     def allowed(self, excess: Array, upper: Array) -> Array:
         """Largest distance of the profile's bounds that is narrow enough, shape of ``excess``."""
         z = np.log1p(excess) / self.deviation
@@ -136,7 +117,7 @@ class OrderedMessages:
     def moments(self, excess: Array) -> Array:
         """Upper bounds from moments, without messages that decoys never send."""
         r0, r1, q = self.high.decoyed
-        return row_bounds(r0, r1, q, self.users[0], excess[:, None]) * 1.001 + PROFILES.tiny
+        return row_bounds(r0, r1, q, self.users[0], excess[:, None])
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of what messages that decoys never send add to the profile."""
@@ -164,11 +145,52 @@ class ProfileTable:
         every = [OrderedMessages(source, users, effort) for source in pairs]
         self.excess, self.users, self.effort = excess, users, effort
         self._largest = max(pair.high.largest for pair in every)
-        largest = _Largest(every, users, excess, effort)
-        if len(every) > 1:
-            largest.compare()
-        self._ends = largest.final()
-        self.rest = largest.rest
+        # profiles fall with the number of messages: upper bounds are those for the least number,
+        # the largest lower bound that for the largest; below a quarter of the tail no pair counts
+        self._best = np.full(excess.shape, 0.25 * effort.tail)
+        upper = np.full((1, excess.size), math.inf) if len(every) == 1 else self._compared(every)
+        self._ends: list[_PairEnds] = []
+        # upper bound of all pairs where they are not the largest
+        self.rest = np.zeros(excess.shape)
+        for i in np.argsort(-upper.min(axis=1, initial=math.inf), kind="stable").tolist():
+            open_ = upper[i] > self._best
+            self.rest = np.maximum(self.rest, np.where(open_, 0.0, upper[i]))
+            if not open_.any():
+                continue
+            ends = _PairEnds(every[i], excess, np.flatnonzero(open_))
+            self._ends.append(ends)
+            if len(every) > 1:
+                last = ends.ends(users[1])[0]
+                self._known(last.q, last.d)
+
+    def _compared(self, every: list[OrderedMessages]) -> Array:
+        """Upper bounds of all pairs, shape (pairs, k).
+
+        From moments at few alpha, then from coarse tables where a pair may be the largest there.
+        """
+        few = np.unique(np.linspace(0, self.excess.size - 1, 24).round().astype(int))
+        place = self.excess[few]
+        above = moment_bounds([pair.high for pair in every], self.users[0], place)
+        waiting, step = np.argsort(-above[:, few.size // 4]).tolist(), 1
+        while waiting:
+            some, waiting = waiting[:step], waiting[step:]
+            step = 32  # once the likeliest is known
+            open_ = above[some] > self._best[few]
+            looked = [(i, row) for i, row in zip(some, open_, strict=True) if row.any()]
+            asked = [(every[i], place[row]) for i, row in looked]
+            found = _coarse_bounds(asked, self.users) if asked else []
+            for (i, row), (most, q, d) in zip(looked, found, strict=True):
+                above[i, row] = np.minimum(above[i, row], most)
+                self._known(q, d)
+        # profiles are convex, so below their chords
+        chords = np.stack([np.interp(self.excess, place, bound) for bound in above])
+        return np.asarray(chords * (1.0 + 16 * UNIT_ROUNDOFF))
+
+    def _known(self, q: Array, d: Array) -> None:
+        """Raise the largest lower bound to that of some events."""
+        if q.size:
+            lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
+            self._best = np.maximum(self._best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
 
     @property
     def pairs(self) -> list[OrderedMessages]:
@@ -244,7 +266,6 @@ class _PairEnds:
             if self.way is Way.LISTS:
                 tail = PROFILES.unlisted * pair.effort.tail
                 found = likely_histograms(*messages.decoyed, pair.users[0], tail)
-                assert found is not None
                 self._tables.append(ListedProfile.of(found, pair.users[0]))
             else:
                 asked = MessageRows.of(messages.decoyed, excess)
@@ -254,11 +275,6 @@ class _PairEnds:
     def nodes(self) -> float:
         """Number of nodes for each alpha, on average, of all tables of this pair."""
         return sum(table.nodes for table in self._tables if isinstance(table, NodeTable))
-
-    def events(self, users: int) -> tuple[Array, Array]:
-        """Q-probabilities and d of events, see `Profile`, for that many messages."""
-        found = self.ends(users)[0]
-        return found.q, found.d
 
     def ends(self, users: int) -> tuple[Ends, NDArray[np.bool_]]:
         """The bounds for that many messages, and a mask of those that are narrow enough."""
@@ -338,118 +354,22 @@ def ways_of(
     return frozenset(OrderedMessages(source, both, effort).way(known) for source in pairs)
 
 
-class _Largest:
-    """Comparison of pairs: for each, the alpha at which its profile may be the largest.
-
-    Profiles fall with the number of messages: upper bounds are those for the least number, and are
-    compared with the largest lower bound of all pairs for the largest number.
-
-    Attributes:
-        upper: upper bounds of the pairs, shape (pairs, k).
-        best: the largest lower bound, shape (k,).
-        rest: upper bound of all pairs where they are not the largest, shape (k,).
-    """
-
-    def __init__(
-        self, pairs: list[OrderedMessages], users: tuple[int, int], excess: Array, effort: Effort
-    ) -> None:
-        self.pairs, self.users, self.excess = pairs, users, excess
-        self.upper = np.full((len(pairs), excess.size), math.inf)
-        # pairs below a quarter of the tail everywhere are left out
-        self.best = np.full(excess.shape, 0.25 * effort.tail if len(pairs) > 1 else -1.0)
-        self.rest = np.zeros(excess.shape)
-
-    def compare(self) -> None:
-        """Bounds from moments at few alpha, then from coarse tables there, then at all alpha."""
-        few = np.linspace(0, self.excess.size - 1, 24).round().astype(int)
-        few = np.unique(few)
-        place = self.excess[few]
-        moments = moment_bounds([pair.high for pair in self.pairs], self.users[0], place)
-        for i, row in enumerate(moments):
-            self.upper[i] = _chords(self.excess, place, row)
-        order = np.argsort(-moments[:, few.size // 4]).tolist()
-        for chosen in (few, np.arange(self.excess.size)):
-            waiting, step = order, 1
-            while waiting:
-                some, waiting = waiting[:step], waiting[step:]
-                step = max(32 * few.size // chosen.size, 1)
-                open_ = self.upper[some][:, chosen] > self.best[chosen]
-                self._look(
-                    [(i, chosen[row]) for i, row in zip(some, open_, strict=True) if row.any()],
-                    place if chosen is few else None,
-                )
-            if few.size == self.excess.size:
-                break
-
-    def _look(self, questions: list[tuple[int, NDArray[np.intp]]], place: Array | None) -> None:
-        """Coarse tables of some pairs, each at some rows."""
-        if not questions:
-            return
-        asked = [(self.pairs[i], self.excess[rows]) for i, rows in questions]
-        for (i, rows), (most, q, d) in zip(
-            questions, _coarse_bounds(asked, self.users), strict=True
-        ):
-            bound = self.upper[i].copy()
-            bound[rows] = np.minimum(bound[rows], most)
-            if place is not None:  # profiles are convex, so below their chords
-                at = np.searchsorted(self.excess, place)
-                bound = np.minimum(bound, _chords(self.excess, place, bound[at]))
-            self.upper[i] = bound
-            if q.size:
-                lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
-                self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
-
-    def final(self) -> list[_PairEnds]:
-        """Close bounds of each pair wherever it may be the largest, the likeliest first."""
-        found: list[_PairEnds] = []
-        for i in np.argsort(-self.upper.min(axis=1, initial=math.inf), kind="stable").tolist():
-            open_ = self.upper[i] > self.best
-            if i == 0 and not found and self.best[0] < 0.0:
-                open_[:] = True
-            self.rest = np.maximum(self.rest, np.where(open_, 0.0, self.upper[i]))
-            if not open_.any():
-                continue
-            ends = _PairEnds(self.pairs[i], self.excess, np.flatnonzero(open_))
-            found.append(ends)
-            if len(self.pairs) > 1:
-                q, d = ends.events(self.users[1])
-                if q.size:
-                    lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
-                    self.best = np.maximum(self.best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
-        return found
-
-
-def _chords(excess: Array, few: Array, bounds: Array) -> Array:
-    """Upper bounds of a convex profile between points, by its chords."""
-    if few.size == 1:
-        return bounds
-    return np.asarray(np.interp(excess, few, bounds) * (1.0 + 16 * UNIT_ROUNDOFF))
-
-
 def _coarse_bounds(
     asked: Sequence[tuple[OrderedMessages, Array]], users: tuple[int, int]
 ) -> list[tuple[Array, Array, Array]]:
     """Coarse upper bounds for the least number of messages, and events for the largest, by pair."""
-    columns = [pair.high.decoyed for pair, _ in asked]
-    counts = [excess.size for _, excess in asked]
-    stacked = np.zeros((3, len(asked), max(column[2].size for column in columns)))
-    for i, column in enumerate(columns):
-        for row in range(3):
-            stacked[row, i, : column[row].size] = column[row]
-    space = np.repeat(np.arange(len(asked)), counts)
-    rows = MessageRows(stacked, np.concatenate([excess for _, excess in asked]), space)
-    table = node_table(rows, users, np.full(rows.excess.size, 0.3), passes=1)
-    high, low = table.ends(users[0]), table.ends(users[1])
-    found, first = [], 0
-    for (pair, excess), count in zip(asked, counts, strict=True):
-        part = slice(first, first + count)
-        first += count
-        exposed = pair.exposed(excess)[1]
-        q, d = low.q[part], low.d[part]
+    space = np.repeat(np.arange(len(asked)), [excess.size for _, excess in asked])
+    spaces = stacked(tuple(pair.high for pair, _ in asked))
+    rows = MessageRows(spaces, np.concatenate([excess for _, excess in asked]), space)
+    table = node_table(rows, users, np.full(rows.excess.size, 0.3))
+    high, low, found = table.ends(users[0]), table.ends(users[1]), []
+    for i, (pair, excess) in enumerate(asked):
+        part = space == i
         # messages for upper ends say nothing of lower ones
-        kept = (q > 0.0) & (d > 0.0) & (len(pair.ends) == 1)
-        q, d = with_exposed(pair.low, q[kept], d[kept])
-        found.append((np.nan_to_num(high.upper[part], nan=1.0) + exposed, q, d))
+        kept = part & (low.q > 0.0) & (low.d > 0.0) & (len(pair.ends) == 1)
+        q, d = with_exposed(pair.low, low.q[kept], low.d[kept])
+        upper = np.nan_to_num(high.upper[part], nan=1.0) + pair.exposed(excess)[1]
+        found.append((upper, q, d))
     return found
 
 
@@ -462,11 +382,7 @@ def divergence_bounds(
 ) -> tuple[float, float, Way]:
     """Lower and upper bound of the largest ``H_alpha`` of the pairs, and the way that answered.
 
-    Args:
-        pairs: ordered pairs of inputs.
-        users: number of messages n.
-        epsilon: ``log(alpha) >= 0``, nats; may be infinite.
-        effort: requested accuracy.
+    Epsilon is ``log(alpha) >= 0``, nats, and may be infinite; ``users`` is the number of messages.
     """
     if epsilon > LARGEST_EXPONENT:
         low, high = (
@@ -480,13 +396,10 @@ def divergence_bounds(
         known = _by_moments(pairs, users, epsilon, effort)
         if Way.MOMENTS in ways_of(pairs, users, effort, known):
             return *known, Way.MOMENTS
-    low, high = _largest_heavy(pairs, users, epsilon, effort)
-    if high - low <= PROFILES.heavy * high:
-        return low, high, Way.HEAVY
     losses = np.array([float(epsilon)]).tobytes()
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
-    low, high = max(low, float(found.lower[0])), min(high, float(found.upper[0]))
+    low, high = float(found.lower[0]), float(found.upper[0])
     way = next((way for way in reversed(Way) if way in table.ways), Way.LISTS)
     if found.narrow[0]:
         return min(low, high), high, way
@@ -503,23 +416,6 @@ def divergence_bounds(
         most = max(most, above)
     high = min(high, most)
     return min(low, high), high, way
-
-
-def _largest_heavy(
-    pairs: tuple[MessageSource, ...], users: int, epsilon: float, effort: Effort
-) -> tuple[float, float]:
-    """Bounds of the largest ``H_alpha`` if all pairs are uneven; 0 and 1 where nodes are due."""
-    low, high = 0.0, 0.0
-    for source in pairs:
-        pair = OrderedMessages(source, (users, users), effort)
-        if not pair.uneven(epsilon) or pair.way(wide=True) is not Way.HEAVY:
-            return 0.0, 1.0
-        below, above = (
-            _heavy(pair, epsilon, side, 0.25 * PROFILES.heavy, quick=True)
-            for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
-        )
-        low, high = max(low, below), max(high, above)
-    return min(low, high), high
 
 
 def _by_moments(
@@ -554,17 +450,10 @@ def certain_loss(pair: MessagePair, users: int, side: Bound) -> float:
     return min(outwards(total, roundings(32.0), upper=upper), 1.0)
 
 
-def _heavy(
-    pair: OrderedMessages, epsilon: float, side: Bound, share: float, *, quick: bool = False
-) -> float:
+def _heavy(pair: OrderedMessages, epsilon: float, side: Bound, share: float) -> float:
     """Bound of ``H_alpha`` of one pair of uneven messages, alpha = e^epsilon.
 
-    Args:
-        pair: the ordered pair.
-        epsilon: nats.
-        side: direction of the bound.
-        share: width of the bounds aimed for, relative to the profile.
-        quick: whether one bound will do, and the trivial one where others would take seconds.
+    The width of the bounds aimed for is ``share`` of the profile.
     """
     upper, n = side is Bound.PESSIMISTIC, pair.users[0]
     messages = pair.high if upper else pair.low
@@ -573,22 +462,16 @@ def _heavy(
     top = float(value.max(initial=0.0))
     exposed = float(pair.exposed(np.array([math.expm1(epsilon)]))[upper][0])
     if top <= 0.0:
-        return min(exposed + PROFILES.tiny, 1.0) if upper else exposed
+        return min(exposed + NODES.underflow, 1.0) if upper else exposed
     # values below make every sum negative
     value = np.maximum(value, -2.0 * n * top) / top
     effort = pair.effort
     # changes of the sum's variance that are far below the width of bounds
     resolution, tail = 40.0 * effort.resolution, effort.tail / top
-    few, bounds = n <= PROFILES.few, []
-    if not (few and quick):
-        bounds += [one_large(value, q, n, side, width=share)]
-    if few or (bounds == [None] and not quick):
-        bounds += [heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)]
-    known = [bound for bound in bounds if bound is not None]
-    if not known:
-        return 1.0 if upper else 0.0
-    found = min(known) if upper else max(known)
+    found = one_large(value, q, n, side, width=share)
+    if found is None:
+        found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
-        return min(raised(exposed + found, pairwise_sum(own=2)) + PROFILES.tiny, 1.0)
+        return min(raised(exposed + found, pairwise_sum(own=2)) + NODES.underflow, 1.0)
     return min(lowered(exposed + found, roundings(2.0)), 1.0)

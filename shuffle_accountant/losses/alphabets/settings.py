@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MIXTURES", "PROFILES", "MixtureSettings", "ProfileSettings"]
-
 
 @dataclass(frozen=True)
 class ProfileSettings:
@@ -13,7 +11,6 @@ class ProfileSettings:
 
     Attributes:
         far: size of a negative value that makes every sum with it negative.
-        tiny: upper bound of what numbers below the smallest normal double lose.
         scarce: messages that decoys send with a smaller probability count as exposed (they give the
             target away): ratios to it would not fit into a double.
         plain: least probability whose quotients and products are normal doubles.
@@ -34,14 +31,9 @@ class ProfileSettings:
             with the square of the loss.
         bulk: a profile that ends within this many deviations is about that of a normal.
         tried: number of losses at which the profile is bounded at once when its end is searched.
-        many: with at least this many messages, nodes take longer than sums of heavy tails.
-        outweighed: messages are uneven if the largest value is this many times the mean of the sum.
-        heavy: relative width of bounds from heavy tails with which nodes are not tried.
-        few: number of messages up to which doubling takes less than a second.
     """
 
     far: float = 1e200
-    tiny: float = 1e-305
     scarce: float = 1e-150
     plain: float = 1e-290
     summed: float = 1e-10
@@ -57,10 +49,6 @@ class ProfileSettings:
     centre: float = 2.5
     bulk: float = 12.0
     tried: int = 8
-    many: int = 512
-    outweighed: float = 300.0
-    heavy: float = 2e-2
-    few: int = 256
 
 
 PROFILES = ProfileSettings()
