@@ -14,8 +14,6 @@ from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.baselines import (
-        allocation_decomposition,
-        allocation_poisson,
         alpha_grid,
         clones_enumeration,
         girgis,
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
         erlingsson,
         strong_clones_closed_form,
     )
+    from shuffle_accountant.baselines.one_epoch import allocation_decomposition, allocation_poisson
     from shuffle_accountant.baselines.privacy_blanket import blanket_bennett, blanket_hoeffding
     from shuffle_accountant.baselines.question import BOUNDS
 
@@ -51,6 +50,8 @@ __all__ = [
 # Where those are defined that are objects, not modules.
 _HOMES = {
     "BOUNDS": "question",
+    "allocation_decomposition": "one_epoch",
+    "allocation_poisson": "one_epoch",
     "blanket_bennett": "privacy_blanket",
     "blanket_hoeffding": "privacy_blanket",
     "clones_closed_form": "closed_forms",
