@@ -5,13 +5,8 @@ value for mechanisms whose pair some query attains.
 
 *Theorem* (Feldman and Shenfeld 2025, Theorem 3.1; Chua et al. 2024 for Gaussian steps). If (P, Q)
 dominates every step given whatever came before, for all alpha >= 0, then an epoch is dominated by
-``(1/t) sum_i Q^(i-1) P Q^(t-i)`` against ``Q^t``. *Proof.* For each step and history there is a
-kernel that takes P to the step's output with the record and Q to that without it (Blackwell).
-Applied one after the other to (y_1, …, y_t) these kernels turn the first law into the transcript
-with the record and the second into that without it.
-
-The likelihood ratio of that pair is the mean of t i.i.d. ratios X = dP/dQ under Q: the density
-lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
+``(1/t) sum_i Q^(i-1) P Q^(t-i)`` against ``Q^t`` (proof: `docs/understand/soundness.md`). The
+likelihood ratio of that pair is the mean of t i.i.d. ratios X = dP/dQ under Q.
 
 * *Part of an epoch*: of s released steps out of t the ratio is ``1 - s/t`` plus 1/t times the sum
   of s ratios. s must not depend on the outputs.

@@ -1,12 +1,10 @@
 """The privacy blanket: what all inputs share hides the target (Balle, Bell, Gascon, Nissim 2019).
 
-With probability ``sum_y m(y)``, ``m(y) = min over x of R(x)(y)``, a user's message is a draw from
-the blanket whatever its value. Telling the adversary which users' messages are not is a
-pre-processing of the real output, so the pair (R(x0), R(x1)) among n - 1 decoys that are draws from
-m, or blank, dominates the round. Adjacency: one user's value is replaced; the profile is the
-largest over ordered pairs of inputs, which bounds both directions. Bound: upper bound; no
-decomposition does better (Su et al. 2025). For k-ary randomized response it is exactly the weak
-adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
+The pair (R(x0), R(x1)) among n - 1 decoys that are draws from ``m(y) = min over x of R(x)(y)``, or
+blank, dominates the round (proof: `docs/understand/soundness.md`). Adjacency: one user's value is
+replaced; the profile is the largest over ordered pairs of inputs, which bounds both directions.
+Bound: upper bound; no decomposition does better (Su et al. 2025). For k-ary randomized response it
+is exactly the weak adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
 """
 
 from __future__ import annotations
