@@ -113,7 +113,11 @@ from shuffle_accountant.bracket import (
 )
 from shuffle_accountant.bracket import __version__ as __version__
 from shuffle_accountant.facades import explain_calls, lazy_attributes
-from shuffle_accountant.randomizers.channel import DiscreteRandomizer
+from shuffle_accountant.randomizers.channel import (
+    ApproximateRandomizer,
+    DiscreteRandomizer,
+    GeneralRandomizer,
+)
 from shuffle_accountant.randomizers.count_laws import (
     AsymmetricGeometric,
     Binomial,
@@ -121,7 +125,6 @@ from shuffle_accountant.randomizers.count_laws import (
     NegativeBinomial,
     Poisson,
 )
-from shuffle_accountant.randomizers.general import ApproximateRandomizer, GeneralRandomizer
 from shuffle_accountant.randomizers.noise import (
     GaussianRandomizer,
     GaussianVectors,

@@ -15,15 +15,15 @@ from shuffle_accountant.facades import lazy_attributes
 if TYPE_CHECKING:
     from shuffle_accountant.baselines import (
         alpha_grid,
-        clones_enumeration,
         girgis,
         rdp,
-        specialised_clones,
         strong_composition,
     )
     from shuffle_accountant.baselines.closed_forms import (
         clones_closed_form,
+        clones_enumeration,
         erlingsson,
+        specialised_clones,
         strong_clones_closed_form,
     )
     from shuffle_accountant.baselines.one_epoch import allocation_decomposition, allocation_poisson
@@ -55,7 +55,9 @@ _HOMES = {
     "blanket_bennett": "privacy_blanket",
     "blanket_hoeffding": "privacy_blanket",
     "clones_closed_form": "closed_forms",
+    "clones_enumeration": "closed_forms",
     "erlingsson": "closed_forms",
+    "specialised_clones": "closed_forms",
     "strong_clones_closed_form": "closed_forms",
 }
 

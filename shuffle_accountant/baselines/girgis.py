@@ -68,7 +68,7 @@ def valid(
     delta: float,
     upsilon_factor: float = 1.0,
 ) -> str | None:
-    """The condition that is not met, or None.
+    """The condition that is not met, or None, for the arguments of `epsilon`.
 
     The theorem has none but that orders are integers >= 2; beyond `MOST_EPS0` the bound may be no
     double.
@@ -134,11 +134,7 @@ def renyi_divergence(
     """The theorem's bound of the Rényi divergence of one round, nats.
 
     Args:
-        eps0: local privacy parameter, nats, finite, >= 0.
-        users: messages in the round, >= 1.
-        population: users that those of the round are drawn from; by default all take part.
-        order: integer in [2, 2^20].
-        upsilon_factor: 1 for the theorem, 0.5 for the script behind the published figure.
+        order: integer in [2, 2^20]; the other arguments are those of `epsilon`.
     """
     setting = _Setting.of(eps0, users, population, upsilon_factor)
     order = validate.integer(minimum=2, maximum=MOST_ORDER, order=order)

@@ -4,7 +4,7 @@
 hockey-stick divergences with positive weights, so that of the upper pair is not below the true one,
 and that of the lower pair not above.
 
-*Losses too rare for a double.* Of total probability ``tau``, in an event S, they add at most
+*Losses too rare for a double.* Of total probability ``tau`` they add at most
 ``tau e^(t largest)`` to the moment. For the clones, by Hölder's inequality, they also add at most
 ``tau^(1 - 1/p) E_P[e^(p t L)]^(1/p)`` for every p > 1, and that moment has a bound of its own: see
 `_clones_bound`.
@@ -110,7 +110,7 @@ def lowest(values: Iterable[float]) -> tuple[int, float]:
     return place, best
 
 
-def _least(function: Callable[[float], float]) -> float:
+def _least(function: LogMoment) -> float:
     """Minimum over t > 0 of a quasi-convex function; inf on the right is allowed."""
     from scipy.optimize import minimize_scalar
 
@@ -197,8 +197,7 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
         inner = inner.inner
     clones = isinstance(inner, BinaryLoss) and isinstance(inner.source, NumberOfClones)
     tail = _CLONES_TAIL if clones else _TAIL
-    if loss.largest == math.inf:
-        tail = UNBOUNDED_TAIL
+    tail = tail if loss.largest < math.inf else UNBOUNDED_TAIL
     # a grid of subnormal losses would have no digits
     spacing = max(loss.deviation / _CELLS_PER_DEVIATION, _LEAST_SPACING)
     if loss.largest < math.inf:  # the largest loss should be a grid point
@@ -215,10 +214,9 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     # the upper one the infinite mass makes up for them
     least = 0.0 if upper else _SMALLEST
     kept = grid.mass > least
-    sign = 1.0 if upper else -1.0
     return LogMoments(
         side=side,
-        loss=grid.losses[kept] + sign * grid.loss_error,
+        loss=grid.losses[kept] + (grid.loss_error if upper else -grid.loss_error),
         log_mass=np.log(grid.mass[kept]),
         infinite=grid.infinite if grid.infinite > least else 0.0,
         largest=loss.largest,
@@ -237,13 +235,14 @@ def _clones(loss: PrivacyLoss) -> NumberOfClones | None:
     source = loss.source if isinstance(loss, BinaryLoss) else None
     if isinstance(source, NumberOfClones):
         return source if source.largest < math.inf else None
-    eps0, decoys = loss.largest, -1
+    eps0 = loss.largest
     if isinstance(source, NumberOfMixedResponses):
-        if [group.chance for group in source.others] == [source.gamma]:
-            decoys = source.others[0].users
+        if [group.chance for group in source.others] != [source.gamma]:
+            return None
+        decoys = source.others[0].users
     elif isinstance(loss, BlanketLoss) and all(_hidden(pair, eps0) for pair in loss.pairs):
         decoys = loss.users - 1
-    if decoys < 0:
+    else:
         return None
     ratio = math.exp(-eps0)
     rate = 2.0 * ratio / (1.0 + ratio)
@@ -270,16 +269,12 @@ def _clones_bound(clones: NumberOfClones, t: float) -> float:
     with m. Other losses add at most 1. Blocks of m are taken at their smallest, with the
     probability of all m up to their largest. Sampling the users makes moments smaller.
     """
-    log2 = math.log(2.0)
     first = np.unique(np.floor(np.geomspace(1.0, clones.decoys + 1.0, _BLOCKS)))
     last = np.append(first[1:] - 1.0, clones.decoys + 1.0)
     s = t * clones.largest / first
-    moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - log2)
+    moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - math.log(2.0))
     # P(C <= last - 1), through the number of blank decoys
-    decoys = float(clones.decoys)
-    weight = log_upper_tail(
-        decoys - (last - 1.0), np.full(last.size, decoys), clones.idle, clones.rate
-    )
-    return float(
-        np.logaddexp.reduce(np.append(np.minimum(moment, t * clones.largest) + weight, 0.0))
-    )
+    decoys = np.full(last.size, float(clones.decoys))
+    weight = log_upper_tail(decoys - (last - 1.0), decoys, clones.idle, clones.rate)
+    terms = np.append(np.minimum(moment, t * clones.largest) + weight, 0.0)
+    return float(np.logaddexp.reduce(terms))

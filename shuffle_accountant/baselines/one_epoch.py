@@ -154,10 +154,7 @@ def composed_epsilon(
 ) -> float:
     """Epsilon (nats) of ``rounds`` >= 1 epochs with a profile, composed; an upper bound.
 
-    Args:
-        name: of the bound.
-        profile: of one epoch.
-        reach: losses up to here are looked at, nats.
+    Losses up to ``reach`` (nats) are looked at.
 
     Raises:
         OutsideValidityError: the profile does not fall to delta.
@@ -169,9 +166,8 @@ def composed_epsilon(
     tables = []
     for one, other in ((removed, added), (added, removed)):
         atoms = profile_atoms(losses, (one, one), (other, other), 0.0, Bound.PESSIMISTIC)
-        loss, mass = atoms.loss, atoms.mass
-        order = np.argsort(loss)
-        tables.append(PldTable(loss[order], mass[order], infinity_mass=min(atoms.infinite, 1.0)))
+        order, infinite = np.argsort(atoms.loss), min(atoms.infinite, 1.0)
+        tables.append(PldTable(atoms.loss[order], atoms.mass[order], infinity_mass=infinite))
     epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
     found, _ = certified_at([(epoch, rounds)], _TOLERANCE, delta=delta)
     if found.upper == math.inf:
@@ -184,11 +180,12 @@ def profile_of(law: PldGrid, losses: Array) -> Array:
     x, mass = law.losses, law.mass
     # sums from the largest loss down, of masses and of masses times e^-(L - first)
     shift = float(x[0])
-    above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
-    scaled = np.append(np.cumsum((mass * np.exp(-np.minimum(x - shift, 700.0)))[::-1])[::-1], 0.0)
+    above, scaled = (
+        np.append(np.cumsum(one[::-1])[::-1], 0.0)
+        for one in (mass, mass * np.exp(-np.minimum(x - shift, 700.0)))
+    )
     at = np.searchsorted(x, losses, side="right")
-    with np.errstate(over="ignore"):
-        growth = np.exp(np.minimum(losses - shift, 700.0))
+    growth = np.exp(np.minimum(losses - shift, 700.0))
     noise = 1e-11 * above[at]  # far more than sums and the exponential are off
     return np.asarray(above[at] - growth * scaled[at] + noise + law.infinite)
 
@@ -201,13 +198,7 @@ class _ProfileBound(ABC):
     sound: ClassVar[bool] = True
 
     def valid(self, round: RandomAllocation, *, rounds: int = 1, delta: float = 0.5) -> str | None:
-        """The condition that is not met, or None.
-
-        Args:
-            round: one epoch.
-            rounds: how many, >= 0.
-            delta: in (0, 1).
-        """
+        """The condition that is not met, or None, for the arguments of `epsilon`."""
         round, rounds, delta = _checked(round, rounds, delta)
         missing = one_use(round)
         return missing if missing or not rounds else self._unmet(round, rounds, delta)
@@ -239,6 +230,8 @@ class _ProfileBound(ABC):
 
 
 class _Decomposition(_ProfileBound):
+    """Poisson sampling at rate 1/t, given that a record is used."""
+
     name = "allocation_decomposition"
     source = "Feldman and Shenfeld 2025, by decomposition"
 
@@ -261,6 +254,8 @@ class _Decomposition(_ProfileBound):
 
 
 class _PoissonSampling(_ProfileBound):
+    """Poisson sampling at a higher rate than 1/t."""
+
     name = "allocation_poisson"
     source = "Feldman and Shenfeld 2025, Theorem 4.1"
 

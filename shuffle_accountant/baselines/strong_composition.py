@@ -43,11 +43,7 @@ _HALVINGS = 16
 def valid(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> str | None:
     """The condition that is not met, or None: the rounds' own deltas must leave something over.
 
-    Args:
-        eps1: epsilon of each round, nats, finite, >= 0.
-        delta1: delta of each round, in [0, 1].
-        rounds: number T of rounds, in [0, 10^9].
-        delta: in (0, 1).
+    The arguments are those of `epsilon`.
     """
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
     delta = validate.open_unit(delta=delta)

@@ -35,7 +35,7 @@ from shuffle_accountant.calibration.target import (
     TradeOffTarget,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.channel import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.samplings import sampling_named, training_run
 from shuffle_accountant.rounds.shuffle import ShuffleRound, attendance
@@ -103,23 +103,24 @@ def min_noise_multiplier(
     epochs = validate.integer(minimum=1, maximum=MAX_ROUNDS // steps, epochs=epochs)
     target = Target(target_epsilon, delta, tolerance)
 
-    numbers = {"steps": steps, "epochs": epochs, "records_per_user": records_per_user}
-
     def protocol(noise_multiplier: float) -> Protocol:
-        return training_run(sampling, noise_multiplier=noise_multiplier, **numbers)
+        return training_run(
+            sampling,
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            epochs=epochs,
+            records_per_user=records_per_user,
+        )
 
-    ladder = decimals(LEAST_NOISE, MOST_NOISE)
-    guess = _guess(sampling, steps, epochs, target)
-    named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
-    return CalibratedFloat(*target.search(ladder, protocol, guess, _SLOPE, named))
-
-
-def _guess(sampling: str, steps: int, epochs: int, target: Target) -> float:
-    """Guess: noise at which a normal loss of the same variance has its quantile at the target."""
-    # hidden among the steps, or, when shuffled, among few of them
+    # at this noise a normal loss of the same variance has its quantile at the target, hidden among
+    # the steps, or, when shuffled, among few of them
     hidden = steps if sampling != "shuffle" else math.sqrt(steps)
     goal = target.epsilon * (target.epsilon / (2.0 * target.log_delta + target.epsilon))
-    return min(max(1.0 / math.sqrt(math.log1p(goal * hidden / epochs)), 10 * LEAST_NOISE), 1e3)
+    guess = 1.0 / math.sqrt(math.log1p(goal * hidden / epochs))
+    guess = min(max(guess, 10 * LEAST_NOISE), 1e3)
+    ladder = decimals(LEAST_NOISE, MOST_NOISE)
+    named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
+    return CalibratedFloat(*target.search(ladder, protocol, guess, _SLOPE, named))
 
 
 def max_eps0(
@@ -306,14 +307,12 @@ def max_rounds(
     """
     repeated = as_protocol(round, name="round")
     target = Target(target_epsilon, delta, tolerance)
-    most = min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1))
+    ladder = integers_downwards(min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1)))
     # a normal law whose variance is the sum of all losses'
     variance = sum(count * _squared(one.reduced().loss.deviation) for one, count in repeated)
-    guess = min(max(target.squared_mu / max(variance, 1e-300), 1.0), most)
+    guess = min(max(target.squared_mu / max(variance, 1e-300), 1.0), ladder.value(0))
     named = "one round alone" if len(repeated) == 1 else f"{len(repeated)} rounds alone"
-    return CalibratedInt(
-        *target.search(integers_downwards(most), lambda times: repeated * times, guess, 0.5, named)
-    )
+    return CalibratedInt(*target.search(ladder, repeated.__mul__, guess, 0.5, named))
 
 
 def _target(

@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.numerics.roots import find_crossing
+from shuffle_accountant.numerics.roots import Crossing, find_crossing
 
 N = TypeVar("N", int, float)
 
@@ -98,62 +98,56 @@ class Ladder(Generic[N]):
     Attributes:
         last: index of the most private one.
         value: the candidate with an index.
-        place: where a number > 0 stands on a logarithmic scale, 0 for the candidate 0.
-        nearest: index of the candidate nearest to a place.
+        index: that of the candidate nearest to a number; it may lie outside of 0 … ``last``.
+        upwards: whether values rise with their indices.
         capped: whether there are numbers before the candidate 0, which are not tried.
     """
 
     last: int
     value: Callable[[int], N]
-    place: Callable[[float], float]
-    nearest: Callable[[float], int]
+    index: Callable[[float], int]
+    upwards: bool = False
     capped: bool = True
+
+    def place(self, value: float) -> float:
+        """Where a number > 0 stands on a logarithmic scale, 0 for the candidate 0."""
+        first = self.value(0)
+        return math.log(value / first if self.upwards else first / value)
+
+    def nearest(self, place: float) -> int:
+        """Index of the candidate nearest to a place."""
+        near = self.value(0) * math.exp(place if self.upwards else -place)
+        return min(max(self.index(near), 0), self.last)
 
 
 def integers_upwards(most: int) -> Ladder[int]:
     """The candidates 1 … ``most``: more users are more private."""
-    return Ladder(
-        last=most - 1,
-        value=lambda index: index + 1,
-        place=math.log,
-        nearest=lambda place: min(round(math.exp(place)), most) - 1,
-        capped=False,
-    )
+    return Ladder(most - 1, lambda i: i + 1, lambda near: round(near) - 1, True, capped=False)
 
 
 def integers_downwards(most: int) -> Ladder[int]:
     """The candidates ``most`` … 1: fewer rounds are more private."""
-    return Ladder(
-        last=most - 1,
-        value=lambda index: most - index,
-        place=lambda value: math.log(most / value),
-        nearest=lambda place: min(round(-most * math.expm1(-place)), most - 1),
-    )
+    return Ladder(most - 1, lambda i: most - i, lambda near: most - round(near))
 
 
 def decimals(first: float, last: float) -> Ladder[float]:
     """The numbers of six significant digits from about ``first`` to about ``last``, up or down."""
     start, sign = _rank(first), 1 if first < last else -1
-    steps = sign * (_rank(last) - start)
     return Ladder(
-        last=steps,
-        value=lambda index: _ranked(start + sign * index),
-        place=lambda value: math.log(value / first if sign > 0 else first / value),
-        nearest=lambda place: min(
-            max(sign * (_rank(first * math.exp(sign * place)) - start), 0), steps
-        ),
+        sign * (_rank(last) - start),
+        lambda i: _ranked(start + sign * i),
+        lambda near: sign * (_rank(near) - start),
+        upwards=first < last,
     )
 
 
 def ratios_downwards(largest: float, least: float, ratio: float) -> Ladder[float]:
     """Numbers from ``largest`` down to about ``least``, each ``ratio`` times the next one."""
     step = math.log(ratio)
-    last = math.ceil(math.log(largest / least) / step)
     return Ladder(
-        last=last,
-        value=lambda index: largest * math.exp(-step * index),
-        place=lambda value: math.log(largest / value),
-        nearest=lambda place: min(max(round(place / step), 0), last),
+        math.ceil(math.log(largest / least) / step),
+        lambda i: largest * math.exp(-step * i),
+        lambda near: round(math.log(largest / near) / step),
     )
 
 
@@ -188,23 +182,24 @@ def first_that_meets(
         slope: slope of these over the logarithm of the value, roughly; nan if it is not known.
 
     Returns:
-        The index; 0 if even that candidate meets the target; None if the last one does not.
+        0 if even that candidate meets the target; None if the last one does not.
     """
 
     def of_index(function: Callable[[N], float]) -> Callable[[int], float]:
         return cache(lambda index: function(ladder.value(index)))
 
-    about, decided = of_index(rough), of_index(close)
-    end, fall = ladder.place(ladder.value(ladder.last)), -abs(slope)
-    near = find_crossing(
-        lambda place: about(ladder.nearest(place)), end, ladder.place(guess), _STEP, _ROUGHLY, fall
-    )
-    fall = fall if math.isnan(near.slope) else near.slope
-    crossing = find_crossing(
-        lambda place: decided(ladder.nearest(place)), end, near.right, _STEP, _CLOSELY, fall
-    )
+    def crossing(
+        decide: Callable[[int], float], start: float, width: float, fall: float
+    ) -> Crossing:
+        end = ladder.place(ladder.value(ladder.last))
+        return find_crossing(lambda x: decide(ladder.nearest(x)), end, start, _STEP, width, fall)
+
+    decided = of_index(close)
+    near = crossing(of_index(rough), ladder.place(guess), _ROUGHLY, -abs(slope))
+    fall = -abs(slope) if math.isnan(near.slope) else near.slope
+    found = crossing(decided, near.right, _CLOSELY, fall)
     # the ends of the interval need not have been asked
-    misses, meets = ladder.nearest(crossing.left), ladder.nearest(crossing.right)
+    misses, meets = ladder.nearest(found.left), ladder.nearest(found.right)
     if decided(meets) > 0.0:
         return None
     if decided(misses) <= 0.0:

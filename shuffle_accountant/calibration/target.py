@@ -83,7 +83,7 @@ class RiskTarget(ABC):
         """The first candidate of the ladder that meets the target, with its evidence.
 
         Args:
-            protocol: returns the protocol of a candidate.
+            protocol: that of a candidate.
             guess: starting point of the search.
             slope: slope of log-epsilon over the logarithm of the candidate, roughly.
             safest: the last candidate in words.
@@ -113,21 +113,19 @@ class RiskTarget(ABC):
             bracket, _ = ask(value, max(self.tolerance, _ROUGH))
             return log_ratio(0.5 * bracket.lower + 0.5 * bracket.upper)
 
-        def upper(value: N) -> float:
-            return ask(value, self.tolerance)[0].upper
-
-        def close(value: N) -> float:
-            return log_ratio(upper(value))
+        def close(value: N, tolerance: float = self.tolerance) -> float:
+            return log_ratio(ask(value, tolerance)[0].upper)
 
         def quick(value: N, tolerance: float = self.tolerance) -> float:
             progress()
             found = self.excess(protocol(value), tolerance)
             # infinite ones say on which side the target is, brackets how far away
-            return found if math.isfinite(found) else log_ratio(ask(value, tolerance)[0].upper)
+            return found if math.isfinite(found) else close(value, tolerance)
 
         def found() -> int | None:
             # where round-off alone may be more than the goal, no search
-            if self.goal < _NEAR_ROUND_OFF and upper(ladder.value(ladder.last)) > self.goal:
+            last = ladder.value(ladder.last)
+            if self.goal < _NEAR_ROUND_OFF and ask(last, self.tolerance)[0].upper > self.goal:
                 return None
             # if numbers of rounds are tried, the guess may be a single round: its neighbour is not
             first = ladder.nearest(ladder.place(guess))
@@ -263,11 +261,7 @@ class AdvantageTarget(RiskTarget):
 class TradeOffTarget(RiskTarget):
     """A least false negative rate at a false positive rate: a point of the trade-off curve.
 
-    What is kept small is what the best test gains there: one minus both rates.
-
-    Args:
-        target_trade_off: a pair (false positive rate, false negative rate), both in (0, 1), whose
-            sum is below 1.
+    Both are in (0, 1), with a sum below 1. What the best test gains there is one minus both.
     """
 
     argument = "target_trade_off"

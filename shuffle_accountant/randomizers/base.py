@@ -48,8 +48,7 @@ class Mixture:
 class LocalRandomizer(ABC):
     """A randomized map from one user's value to one message.
 
-    Subclasses are frozen dataclasses: hashable, compared by value, and written to JSON as their
-    ``kind`` and their fields. Of a direct subclass nothing but ``eps0`` is known, so all that is
+    Subclasses are frozen dataclasses. Of a direct one nothing but ``eps0`` is known, so all that is
     said of it holds for the worst randomizer of that parameter.
 
     Attributes:
@@ -111,14 +110,9 @@ class LocalRandomizer(ABC):
     def at(self, eps0: float) -> LocalRandomizer | None:
         """The randomizer with another eps0, if a smaller eps0 only adds noise; else None.
 
-        That is: if for every pair of parameters the randomizer of the smaller one is that of the
-        larger one followed by a kernel. Rounds of different parameters are then ordered by them.
-
-        Args:
-            eps0: nats, finite, > 0.
-
-        Returns:
-            The randomizer; None, which is always safe, if there is no such order.
+        That is: if for every pair of parameters (nats, finite, > 0) the randomizer of the smaller
+        one is that of the larger one followed by a kernel. Rounds of different parameters are then
+        ordered by them. None is always safe.
         """
         return None
 
@@ -191,11 +185,7 @@ class ConcreteRandomizer(LocalRandomizer):
         """Probability, in [0, 1], that a message is a draw from the blanket."""
 
     def input_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Unordered pairs of distinct inputs that represent all: one of them is always worst.
-
-        Every pair of inputs looks like one of these up to renaming of messages, or is no easier to
-        distinguish than one of them.
-        """
+        """Unordered pairs of distinct inputs that represent all: one of them is always worst."""
         return tuple(combinations(range(self.inputs), 2))
 
     @property
@@ -285,10 +275,7 @@ class FiniteRandomizer(ConcreteRandomizer):
 
     @property
     def representable(self) -> bool:
-        """Whether all message probabilities are doubles well above the smallest positive ones.
-
-        If not, some measures are bounded without them.
-        """
+        """Whether all message probabilities are well above the smallest positive doubles."""
         return True
 
     @abstractmethod
@@ -296,7 +283,7 @@ class FiniteRandomizer(ConcreteRandomizer):
         """Probabilities of messages, those of equal likelihood ratios added up.
 
         Args:
-            inputs: inputs, usually two or three; they may repeat.
+            inputs: usually two or three; they may repeat.
 
         Returns:
             A row for each input and a last one for the blanket, which adds up to its mass; shape

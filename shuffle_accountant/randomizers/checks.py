@@ -132,10 +132,7 @@ def _is_tensor(values: object) -> bool:
 def as_rows(name: str, values: Any, dimension: int | None = None) -> Rows:
     """One vector per row, as an array of 32- or 64-bit floats; not copied if it is one.
 
-    Args:
-        name: for error messages.
-        values: shape (batch, dimension), numbers. Tensors of any device and precision.
-        dimension: None if it is not known.
+    The ``values`` are numbers of shape (batch, dimension), or a tensor of any device and precision.
     """
     wanted = f"an array of shape (batch, {'d' if dimension is None else dimension})"
     if _is_tensor(values):

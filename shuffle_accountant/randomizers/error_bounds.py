@@ -18,8 +18,6 @@ no count of any category is above its mean by s(t) or more, but for a probabilit
 gives a bound; the smallest is taken. Both sides have half of the failure probability. Categories'
 counts need not be independent, and are not.
 
-That is 10 to 30 % more than a normal approximation at the worst corner has, which proves nothing.
-
 A coordinate of a mean of vectors is a sum of independent terms too: of differences between messages
 and vectors, which have mean 0, are at most b, and have a variance of at most ``v``, the mean square
 of the message's coordinate. By Bennett's lemma ``log E e^(t Y) <= v g(t)``, with
@@ -42,8 +40,7 @@ Then, with ``x = e^(-t)``,
 as no value of a sum of independent coins is likelier than η/s with η < 0.4689 (Baillon, Cominetti
 and Vaisman 2016, "A sharp uniform bound for the distribution of sums of Bernoulli trials"). The
 probability falls as a grows, because p > q: where one a is left out, all larger ones are. Users who
-hold nothing of a category, and the messages that do not count for it, give the other side. That is
-about 5 % wider than exact quantiles, which take a sum over the whole law for each a.
+hold nothing of a category, and the messages that do not count for it, give the other side.
 """
 
 from __future__ import annotations
@@ -76,15 +73,8 @@ def largest_deviation(
 ) -> float:
     """Bound on the deviation of all categories' counts from their means, for any histogram.
 
-    Args:
-        held: probability that a user who holds a category is in its count, in [0, 1].
-        other: probability that one who does not is in it, in [0, 1].
-        users: >= 1.
-        categories: number k, >= 1.
-        failure: probability that some category's count is off by more, in (0, 1).
-
-    Returns:
-        The deviation of a count, >= 0; all counts are that close at once.
+    All counts are that close at once, but for a probability of ``failure``. A user who holds a
+    category is in its count with probability ``held``, and one who does not with ``other``.
     """
     variance = users * max(held * (1.0 - held), other * (1.0 - other))
     if variance == 0.0:
@@ -110,16 +100,12 @@ def largest_mean_deviation(
 ) -> float:
     """Bound on the deviation of all coordinates of the users' sum from their means.
 
+    All coordinates of the sum are that close at once, but for a probability of ``failure``.
+
     Args:
         largest: upper bound on a coordinate of a message minus its vector, in absolute value, > 0.
         moment: upper bound on the mean square of a message's coordinate, for any vector, > 0.
         total: sum of all coordinates' mean squares, at least ``moment``.
-        users: number of users, >= 1.
-        dimension: number of coordinates, >= 1.
-        failure: probability that some coordinate is off by more, in (0, 1).
-
-    Returns:
-        The deviation of a sum, > 0; all coordinates are that close at once.
     """
     needed = math.log(2.0 / failure)
     total = min(total, dimension * moment)
@@ -142,8 +128,7 @@ def shares_between(
     Args:
         counts: number of messages that count for each category, in [0, users], shape (k,).
         held: probability that a user who holds a category is in its count, above ``other``.
-        other: probability that one who does not is in it, in [0, 1].
-        users: number of users, >= 1.
+        other: probability that one who does not is in it.
         failure: probability that one interval does not contain its share, in (0, 1).
 
     Returns:

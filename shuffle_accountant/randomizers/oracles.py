@@ -43,6 +43,7 @@ from shuffle_accountant.randomizers.randomized_response import (
     RandomizedResponse,
 )
 
+Bits = NDArray[np.bool_]
 Counts = tuple[Array, Array, Array]
 
 # Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
@@ -118,10 +119,7 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
         return None
 
     def _joint_counts(self) -> Counts:
-        """Counts of yes, and their joint probabilities with a yes and with a no; see `YesCounts`.
-
-        Oracles whose answers are not independent override it.
-        """
+        """Counts of yes, and their joint chances with a yes and with a no; see `YesCounts`."""
         assert self._rate is not None
         if self.categories > _MOST_COUNTS:
             return np.zeros(0), np.zeros(0), np.zeros(0)
@@ -131,13 +129,11 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
         return np.arange(self.categories + 1.0), yes, no
 
     @abstractmethod
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
-        """Probabilities of the patterns of bits, shape (2^m, m), at m distinct inputs.
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
+        """Probabilities of the patterns of bits, shape (2^m, m), at m distinct inputs, (2^m,) each.
 
-        From an input whose own bit in it is one, shape (2^m,) (the pattern without ones has no such
-        input: any number), and from one whose bit is zero.
+        From an input whose own bit in it is one (the pattern without ones has no such input: any
+        number), and from one whose bit is zero.
         """
 
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
@@ -185,9 +181,7 @@ class RAPPOR(FrequencyOracle):
     def _stay_probability(self) -> float:
         return 1.0 / (1.0 + math.exp(-0.5 * self._eps0))
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         flip, stay = self.flip_probability, self._stay_probability
         ones = np.count_nonzero(bits, axis=1)
         zeros = len(asked) - ones
@@ -253,17 +247,12 @@ class HadamardResponse(FrequencyOracle):
         """Chance that the entry of one's own row at the message is +1."""
         return 1.0 / (1.0 + math.exp(-self._eps0))
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         # Of the columns, the share with the signs s at the rows is the mean of prod_i (1 + s_i
         # H_i)/2. A product of rows is the row of their exclusive or, whose mean is 1 for row 0 and
         # else 0.
         signs = np.where(bits, 1.0, -1.0)
-        share = np.zeros(len(bits))
-        for subset in _dependent(asked):
-            share += np.prod(signs[:, subset], axis=1)
-        share /= len(bits)
+        share = sum(np.prod(signs[:, subset], axis=1) for subset in _dependent(asked)) / len(bits)
         own = 2.0 * self._keep_probability
         return share * own, share * (own * math.exp(-self._eps0))
 
@@ -380,16 +369,12 @@ class SubsetSelection(FrequencyOracle):
         """``d + (k - d) e^-eps0``: all sets, one with the true value counting k/C(k, d)."""
         return self.size + (self.categories - self.size) * math.exp(-self._eps0)
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         outside = self.categories - self.size
-        ones = np.count_nonzero(bits, axis=1).tolist()
-        every = math.perm(self.categories, len(asked))
         # the share of all sets with a pattern: a ratio of whole numbers, rounded once
-        share = np.array(
-            [math.perm(self.size, j) * math.perm(outside, len(asked) - j) / every for j in ones]
-        )
+        every, m = math.perm(self.categories, len(asked)), len(asked)
+        shares = [math.perm(self.size, j) * math.perm(outside, m - j) / every for j in range(m + 1)]
+        share = np.array(shares)[np.count_nonzero(bits, axis=1)]
         holding = share * (self.categories / self._weight)
         return holding, holding * math.exp(-self._eps0)
 
@@ -418,18 +403,13 @@ class SubsetSelection(FrequencyOracle):
         sets = message_rows(sets, self.size)
         wrong = np.any(sets[:, 1:] <= sets[:, :-1], axis=1)
         if np.any(wrong):
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"messages must be sets in rising order, got {sets[row].tolist()!s:.60}"
-            )
+            first = sets[np.argmax(wrong)].tolist()
+            raise ValueError(f"messages must be sets in rising order, got {first!s:.60}")
         return np.bincount(sets.ravel(), minlength=self.categories), len(sets)
 
 
 def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> NDArray[np.int64]:
-    """``count`` uniformly random sets of ``size`` of ``total`` numbers, shape (count, size).
-
-    The memory is a few times that of the answer.
-    """
+    """``count`` uniformly random sets of ``size`` of ``total`` numbers, shape (count, size)."""
     if 4 * size > total:
         every = np.broadcast_to(np.arange(total), (count, total))
         return rng.permuted(every, axis=1)[:, :size]
@@ -478,17 +458,15 @@ class LocalHashing(FrequencyOracle):
         super().__init__(categories=categories, eps0=eps0)
         if buckets is None:
             buckets = min(round(math.exp(min(self._eps0, 40.0))) + 1, MOST_CATEGORIES)
-        checked = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
-        vars(self).update(buckets=checked)
+        buckets = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
+        vars(self).update(buckets=buckets)
 
     @cached_property
     def _response(self) -> RandomizedResponse:
         """Randomized response that is applied to the bucket of the user's value."""
         return RandomizedResponse(categories=self.buckets, eps0=self._eps0)
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         ones = np.count_nonzero(bits, axis=1).astype(np.float64)
         hit, miss = 1.0 / self.buckets, (self.buckets - 1) / self.buckets
         # relative to a random function and a random bucket
@@ -559,14 +537,8 @@ def support_counts(
 ) -> NDArray[np.int64]:
     """Number of messages, per category, whose hash function puts it into the message's bucket.
 
-    Args:
-        seeds: seeds of the hash functions, >= 0, shape (n,).
-        buckets: in 0 … modulus - 1, shape (n,).
-        categories: number k of categories.
-        modulus: number g of buckets.
-
-    Returns:
-        The counts, shape (k,). The memory needed beyond the messages is a small multiple of it.
+    The ``seeds`` and ``buckets`` are those of the messages, shape (n,); the ``modulus`` is the
+    number of buckets. The memory needed beyond the messages is a small multiple of the counts'.
     """
     starts, wanted = seeds.astype(np.uint64), buckets.astype(np.uint64)
     fast = compiled(_count, _mixed)

@@ -64,18 +64,15 @@ def allocation(ratio: Ratio, steps: int, released: int) -> Pair:
 def allocation_of_unequal(noise_multipliers: Sequence[float], steps: int, passes: int) -> Pair:
     """The dominating pair of an epoch whose Gaussian steps each have their own noise.
 
-    Args:
-        noise_multipliers: of the steps whose outputs are seen, shape (s,), at least 0.05 each.
-        steps: number t >= s of steps of the epoch.
-        passes: how often the same deal is gone through.
+    The ``noise_multipliers``, at least 0.05 each, are those of the steps whose outputs are seen;
+    the same deal is gone through in a number of ``passes``.
     """
-    counts = tuple(sorted(Counter(noise_multipliers).items()))
-    share = quotient(len(noise_multipliers), steps)
+    counts, users = tuple(sorted(Counter(noise_multipliers).items())), len(noise_multipliers)
 
     def unequal(side: Bound) -> PrivacyLoss:
         gathered = gathered_noise(counts, side)
         parts = tuple((noise_of(over_root(sigma, passes), side), n) for sigma, n in gathered)
-        users, part = len(noise_multipliers), share_of(share, side)
+        part = share_of(quotient(users, steps), side)
         if len(parts) == 1:
             return gaussian_mean_loss(parts[0][0], users, part)
         return MeanRatioLoss(UnequalRatios(parts), users, part)
@@ -86,9 +83,9 @@ def allocation_of_unequal(noise_multipliers: Sequence[float], steps: int, passes
 def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> Pair:
     """The dominating pair of k selected steps in 2 … t: a product over blocks with one each."""
     size, longer = divmod(steps, selected)
-    counts = [(size + 1, longer), (size, selected - longer)]
-    parts = tuple((_mean(ratio, block), count) for block, count in counts if count > 0)
-    return Pair("allocation, blocks", ProductLoss(parts))
+    blocks = ((size + 1, longer), (size, selected - longer))
+    parts = ((_mean(ratio, block), count) for block, count in blocks if count > 0)
+    return Pair("allocation, blocks", ProductLoss(tuple(parts)))
 
 
 def allocation_of_several(ratio: Callable[[int], Ratio], steps: int, records: int) -> Pair:

@@ -119,12 +119,8 @@ def _candidates(
         first, second, shared = target.classes((0, 1))
         law = shared / math.fsum(shared.tolist())
         pair = MessagePair(first, second, law, target.eps0)
-        groups = [
-            _decoys(count, one.blanket_mass)
-            for one, count in every
-            if isinstance(one, FiniteRandomizer)
-        ]
-        yield (pair, pair.reversed), groups
+        masses = [(n, one.blanket_mass) for one, n in every if isinstance(one, FiniteRandomizer)]
+        yield (pair, pair.reversed), [_decoys(*one) for one in masses]
         return
     matrices = [_matrix(one) for one, _ in every]
     for matrix in {m.tobytes(): m for m in matrices}.values():
@@ -133,10 +129,8 @@ def _candidates(
             continue
         law = least / math.fsum(least.tolist())
         held = law > 0.0
-        groups = [
-            _decoys(count, min(float(np.min(rows[:, held] / law[held])), 1.0))
-            for rows, (_, count) in zip(matrices, every, strict=True)
-        ]
+        chances = [min(float(np.min(rows[:, held] / law[held])), 1.0) for rows in matrices]
+        groups = [_decoys(n, chance) for chance, (_, n) in zip(chances, every, strict=True)]
         yield _pairs(matrices[0], law, target.eps0), groups
     if all(matrix.min(axis=0).sum() <= 0.0 for matrix in matrices):
         law = np.full(matrices[0].shape[1], 1.0 / matrices[0].shape[1])
@@ -203,8 +197,5 @@ class _AmongDraws:
             resolution *= 1.5
             law = joined(law, side, resolution)
         numbers = law.low if side is Bound.PESSIMISTIC else law.high
-        samples = tuple(
-            Sample(weight, int(number) + 1, 1.0)
-            for weight, number in zip(law.weight.tolist(), numbers.tolist(), strict=True)
-        )
-        return samples, law.missing
+        blocks = zip(law.weight.tolist(), numbers.tolist(), strict=True)
+        return tuple(Sample(weight, int(n) + 1, 1.0) for weight, n in blocks), law.missing

@@ -49,6 +49,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
+from operator import itemgetter
 
 import numpy as np
 
@@ -174,11 +175,8 @@ def _from_below(
     else:
         scales = np.ones(bins)
         for rows in range(1, min(bands, bins + 1)):  # that the column of a last bin has
-            ratio = min(
-                float(c[: min(rows, bands - d)] @ c[d : d + min(rows, bands - d)]) / kernel[d]
-                for d in range(bands)
-                if kernel[d] > 0.0
-            )
+            shared = [(d, min(rows, bands - d)) for d in range(bands) if kernel[d] > 0.0]
+            ratio = min(float(c[:n] @ c[d : d + n]) / kernel[d] for d, n in shared)
             scales[bins - rows] = min((epochs - 1.0 + ratio) / epochs * lowered, 1.0)
         scales = scales[: bins - int(np.argmax(scales[::-1] > _IDLE))]
     if scales.size == 0:
@@ -205,12 +203,11 @@ def _from_below(
 
 def _within_blocks(shape: Array, variance: float) -> tuple[float, float, float]:
     """The chain with no covariance above those of as many bins as there are bands."""
-    away = np.arange(1.0, shape.size)
-    found = [(1.0, 0.0, 0.0)]
-    for theta in np.linspace(0.01, 0.99, 99):
+    away, found = np.arange(1.0, shape.size), [(1.0, 0.0, 0.0)]
+    for theta in np.linspace(0.01, 0.99, 99).tolist():
         least = float(np.min(shape[1:] / theta**away, initial=1.0))
         common = max(least * (1.0 - roundings(64)), 0.0)
-        found.append((common, float(theta), 1.0 - common))
+        found.append((common, theta, 1.0 - common))
     return max(found, key=lambda one: _moment(one, variance, shape.size, _WEIGHT_BELOW))
 
 
@@ -233,15 +230,13 @@ def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
     """The chain above a Toeplitz covariance that reveals least at a delta of about 1e-6."""
     shape = np.asarray(kernel) / kernel[0]
     found = _candidates(tuple(shape.tolist()), bins, above=True)
-    chosen = [
-        min(found, key=lambda one: _moment(one, variance, bins, weight)) for weight in _WEIGHTS
-    ]
-    rough = {}
-    for common, theta, own in dict.fromkeys(chosen):
-        parts = (common * variance, theta, own * variance)
-        rough[parts] = rough_epsilon(bins, *parts)
-    best = min(rough, key=lambda parts: rough[parts])
-    return ChainRatios(variance, False, *best, rough[best])
+    chosen = {
+        min(found, key=lambda one: _moment(one, variance, bins, weight)): None
+        for weight in _WEIGHTS
+    }
+    parts = [(common * variance, theta, own * variance) for common, theta, own in chosen]
+    rough, best = min(((rough_epsilon(bins, *one), one) for one in parts), key=itemgetter(0))
+    return ChainRatios(variance, False, *best, rough)
 
 
 @lru_cache(maxsize=64)
@@ -281,9 +276,9 @@ def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
 def _candidates(
     shape: tuple[float, ...], bins: int, *, above: bool
 ) -> tuple[tuple[float, float, float], ...]:
-    """Values (g, theta, w), relative to the variance, of chains above a Toeplitz covariance.
+    """Values (g, theta, w), relative to the variance, of chains above a covariance, or below it.
 
-    Or of chains below it. The ``shape`` is the covariance by distance, the first 1.
+    The ``shape`` is the covariance by distance, the first 1.
     """
     from scipy.optimize import linprog
 

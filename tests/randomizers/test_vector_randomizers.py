@@ -35,7 +35,7 @@ from shuffle_accountant.randomizers.vectors import (
     VectorRandomizer,
     draws,
 )
-from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
+from shuffle_accountant.randomizers.vectors.base import flips, safe_probability
 
 RARE = 1e-6  # significance of every statistical test
 KINDS: list[Callable[..., VectorRandomizer]] = [PrivUnit, DuchiL2, DuchiLInf, SampledCoordinates]
