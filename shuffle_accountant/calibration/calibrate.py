@@ -21,18 +21,16 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import warn_if_delta_is_large
 from shuffle_accountant.calibration.search import (
+    AdvantageTarget,
     CalibratedFloat,
     CalibratedInt,
-    decimals,
-    integers_downwards,
-    integers_upwards,
-)
-from shuffle_accountant.calibration.target import (
-    AdvantageTarget,
     ReidentificationTarget,
     RiskTarget,
     Target,
     TradeOffTarget,
+    decimals,
+    integers_downwards,
+    integers_upwards,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
 from shuffle_accountant.randomizers.channel import GeneralRandomizer

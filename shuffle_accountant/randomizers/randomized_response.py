@@ -94,7 +94,12 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
     def __init__(self, *, categories: int, eps0: float) -> None:
         categories = _checked(categories)
         eps0 = validate.nonnegative(eps0=eps0) + 0.0  # turns a negative zero into zero
-        gamma, truthful = _mixture(categories, eps0)
+        if eps0 > _LARGE_EPS0:
+            half = math.exp(-0.5 * eps0)  # e^-eps0 itself may be too small for a double
+            gamma, truthful = categories * half * half, 1.0
+        else:
+            gain = math.expm1(eps0)
+            gamma, truthful = (x / (categories + gain) for x in (categories, gain))
         # JSON has no infinity, and gamma = 0 says the same
         given = "gamma" if math.isinf(eps0) else "eps0"
         self._set(categories, eps0, gamma, truthful, given)
@@ -109,8 +114,13 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
         """
         categories = _checked(categories)
         gamma = validate.closed_unit(gamma=gamma) + 0.0
+        ratio = (1.0 - gamma) * categories / gamma if gamma > 0.0 else math.inf
+        if gamma > 0.0 and math.isinf(ratio):  # then the one added to it does not matter
+            eps0 = (math.log(categories) - math.log(gamma)) * _UP
+        else:
+            eps0 = math.log1p(ratio) * _UP
         made = cls.__new__(cls)
-        made._set(categories, _eps0(categories, gamma), gamma, 1.0 - gamma, "gamma")
+        made._set(categories, eps0, gamma, 1.0 - gamma, "gamma")
         return made
 
     def _set(self, categories: int, eps0: float, gamma: float, truthful: float, given: str) -> None:
@@ -188,22 +198,3 @@ def BinaryRandomizedResponse(*, eps0: float) -> RandomizedResponse:  # noqa: N80
 
 def _checked(categories: int) -> int:
     return validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
-
-
-def _mixture(categories: int, eps0: float) -> tuple[float, float]:
-    """``(gamma, 1 - gamma)``, each with full relative accuracy."""
-    if eps0 > _LARGE_EPS0:
-        half = math.exp(-0.5 * eps0)  # e^-eps0 itself may be too small for a double
-        return categories * half * half, 1.0
-    gain = math.expm1(eps0)
-    return categories / (categories + gain), gain / (categories + gain)
-
-
-def _eps0(categories: int, gamma: float) -> float:
-    """``log(1 + (1 - gamma) k / gamma)`` with full relative accuracy, rounded up."""
-    if gamma == 0.0:
-        return math.inf
-    ratio = (1.0 - gamma) * categories / gamma
-    if math.isinf(ratio):  # then the one added to it does not matter
-        return (math.log(categories) - math.log(gamma)) * _UP
-    return math.log1p(ratio) * _UP

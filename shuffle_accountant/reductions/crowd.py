@@ -50,28 +50,22 @@ def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: in
         ValueError: no law that all randomizers share a part of is known.
     """
     messages_in_common(randomizer, others)
-    loss = _loss(randomizer, [(randomizer, users - 1), *others], colluding)
-    return Pair("blanket, mixed crowd", loss, two_sided=True)
-
-
-def _loss(
-    randomizer: LocalRandomizer, every: list[tuple[LocalRandomizer, int]], colluding: int
-) -> PrivacyLoss:
+    every = [(randomizer, users - 1), *others]
     mixtures = [(one.mixture, count) for one, count in every if one.mixture is not None]
-    if len(mixtures) == len(every):
-        own = mixtures[0][0]
-        k, gamma, truthful = own.categories, own.gamma, own.truthful
-        if truthful == 0.0:
-            return clones(0.0, 1).loss
+    losses: list[PrivacyLoss] = []
+    if len(mixtures) < len(every):
+        for pairs, chances in _candidates(every):
+            draws = _AmongDraws(pairs, _honest(chances, colluding))
+            losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
+    elif (own := mixtures[0][0]).truthful == 0.0:
+        losses.append(clones(0.0, 1).loss)
+    else:
         groups = [Decoys(count, one.gamma, one.truthful) for one, count in mixtures]
-        honest = _honest(groups, colluding)
-        return BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, randomizer.eps0, honest))
-    losses = []
-    for pairs, chances in _candidates(every):
-        draws = _AmongDraws(pairs, _honest(chances, colluding))
-        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
+        mixed = own.categories, own.gamma, own.truthful, randomizer.eps0, _honest(groups, colluding)
+        losses.append(BinaryLoss(NumberOfMixedResponses(*mixed)))
     # each is a bound; the smallest spread is the best of them
-    return min(losses, key=lambda loss: loss.deviation)
+    loss = min(losses, key=lambda loss: loss.deviation)
+    return Pair("blanket, mixed crowd", loss, two_sided=True)
 
 
 def messages_in_common(randomizer: LocalRandomizer, others: Groups) -> None:

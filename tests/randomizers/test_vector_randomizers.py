@@ -33,8 +33,8 @@ from shuffle_accountant.randomizers.vectors import (
     PrivUnit,
     SampledCoordinates,
     VectorRandomizer,
-    draws,
 )
+from shuffle_accountant.randomizers.vectors import base as draws
 from shuffle_accountant.randomizers.vectors.base import flips, safe_probability
 
 RARE = 1e-6  # significance of every statistical test
