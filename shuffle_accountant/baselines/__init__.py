@@ -1,9 +1,8 @@
 """Published bounds to compare with, each exactly its paper's.
 
-Each one is a module, or an object of `closed_forms` or `privacy_blanket`, that follows
-`shuffle_accountant.baselines.question`: ``name``, ``source``, ``sound``, ``valid(...)``,
-``epsilon(...)`` and, where the bound is a curve, ``delta(...)``; it is imported when it is first
-asked for. `BOUNDS` holds all of them as objects of one kind.
+Each one is a module or an object with the interface of
+`shuffle_accountant.baselines.question.PublishedBound`, and is imported when it is first asked for.
+`BOUNDS` holds all of them as objects of one kind.
 """
 
 from __future__ import annotations

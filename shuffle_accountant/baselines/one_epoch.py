@@ -15,9 +15,8 @@ than t Poisson-sampled steps at the higher rate
     eta = 1 / (t (1 - g)),   g = min(cosh(eps0) sqrt((2/t) log(1/delta')), 1 - 1/t),
 
 but for ``t delta0 + delta'``, in both orders. Here ``t delta0`` and ``delta'`` are a quarter of an
-epoch's share of delta each. Where g is 1 - 1/t every step counts in full, which says nothing of
-sampling and is taken for a condition that is not met: so it is for a noise multiplier of 1 and 1000
-steps.
+epoch's share of delta each. Where g is 1 - 1/t every step counts in full, which is taken for a
+condition that is not met.
 
 The lower convex hull of points of a profile is a profile again, that of a pair of laws (Doroshenko
 et al. 2022), and several epochs are the composition of that pair, certified by the package's own

@@ -1,10 +1,9 @@
 """Questions to published bounds: a protocol, a delta, and the numbers that bounds need.
 
 Every published bound, a module or an object, has the interface of `PublishedBound`; all arguments
-are keyword-only, except for the round (or curve) that `rdp` and `strong_composition` are about. A
-module registers its bound at its end, so that a new bound is one new file; so may anybody else's.
-Two kinds share one interface: `ProtocolBound` for bounds that say themselves how rounds compose,
-and `shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
+are keyword-only, except for a round or curve. A module registers its bounds at its end. There are
+`ProtocolBound` for bounds that say themselves how rounds compose, and
+`shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
 """
 
 from __future__ import annotations

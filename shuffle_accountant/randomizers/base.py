@@ -306,9 +306,7 @@ class FiniteRandomizer(ConcreteRandomizer):
         return min(math.fsum(self.classes((0,))[-1].tolist()), 1.0)
 
     def datasets(self) -> tuple[tuple[int, int, int], ...]:
-        """Ordered triples (x0, x1, others) that represent all: the target's two values, x0 and x1
-        distinct, and the one value that all other users hold.
-        """  # noqa: D205
+        """Triples (x0, x1, others), x0 != x1, that represent all: others hold one value."""
         every = range(self.inputs)
         return tuple((a, b, other) for (a, b), other in product(permutations(every, 2), every))
 

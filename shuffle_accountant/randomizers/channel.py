@@ -24,7 +24,7 @@ from shuffle_accountant.randomizers.base import (
     require_fields,
     said_of,
 )
-from shuffle_accountant.randomizers.checks import category_values, row_sums
+from shuffle_accountant.randomizers.checks import array_of, category_values, row_sums
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import (
     Estimate,
@@ -128,8 +128,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
                 "frequencies: no number of messages says what they are"
             )
         weighted = channel / channel.mean(axis=0)
-        inverse: Array = np.linalg.solve(weighted @ channel.T, weighted).T
-        return inverse
+        return np.asarray(np.linalg.solve(weighted @ channel.T, weighted).T)
 
     def _errors(self, shares: Array, users: int) -> Array:
         variance = self.channel @ self._inverse**2 - np.eye(self.inputs)
@@ -169,8 +168,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
         messages = np.empty(own.shape, dtype=np.int64)
         for value in np.unique(own).tolist():
             held, row = own == value, self.channel[value]
-            chosen = rng.choice(row.size, size=np.count_nonzero(held), p=row / row.sum())
-            messages[held] = chosen
+            messages[held] = rng.choice(row.size, np.count_nonzero(held), p=row / row.sum())
         return messages
 
 
@@ -180,10 +178,7 @@ def checked_channel(**named: ArrayLike) -> Array:
     Rows whose sum is off by more than rounding, by 1e-9 at most, are scaled to sum 1.
     """
     ((name, channel),) = named.items()
-    try:
-        given: NDArray[Any] = np.asarray(channel)
-    except ValueError:  # rows of different lengths
-        raise ValueError(f"{name} must have rows of equal lengths, got a ragged sequence") from None
+    given = array_of(channel, f"{name} must have rows of equal lengths")
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be an array of numbers, got one of {given.dtype}")
     if given.ndim != 2:
@@ -323,16 +318,15 @@ class GeneralRandomizer(GivenEps0):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; the usual adjacency is not written."""
-        fields = {"kind": self.kind, "eps0": self._eps0, "interactive": self.interactive}
-        if self._adjacency is not Adjacency.REPLACE_ONE:
-            fields["adjacency"] = self._adjacency.value
-        return fields
+        usual = self._adjacency is Adjacency.REPLACE_ONE
+        more = {} if usual else {"adjacency": self._adjacency.value}
+        return {"kind": self.kind, "eps0": self._eps0, "interactive": self.interactive, **more}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> GeneralRandomizer:
         """Inverse of `to_dict`, without the ``kind``."""
-        written = {"adjacency": Adjacency.REPLACE_ONE.value, **fields}
-        names = ("eps0", "interactive", *(("adjacency",) if "adjacency" in fields else ()))
+        names = ("eps0", "interactive", *({"adjacency"} & set(fields)))
         require_fields(cls.kind, fields, names)
-        validate.choice([one.value for one in Adjacency], adjacency=written["adjacency"])
-        return cls(**written | {"adjacency": Adjacency(written["adjacency"])})
+        written = fields.get("adjacency", Adjacency.REPLACE_ONE.value)
+        validate.choice([one.value for one in Adjacency], adjacency=written)
+        return cls(**fields | {"adjacency": Adjacency(written)})

@@ -87,10 +87,9 @@ def grid_of_logs(low: float, high: float, fewest: int = _FEWEST) -> Array:
 class ContinuousRandomizer(RunsOnInputs):
     """Real messages from the inputs 0 and 1, the larger the likelier they come from 1.
 
-    A subclass has the two distribution functions, their complements and densities. The likelihood
-    ratio of input 1 to input 0 must rise (or stay) with the message, over all real numbers. That
-    holds for noise with a log-concave density, such as normal, Laplace or logistic noise. Messages:
-    real numbers, of the values' shape.
+    The likelihood ratio of input 1 to input 0 must rise (or stay) with the message, over all real
+    numbers. That holds for noise with a log-concave density, such as normal, Laplace or logistic
+    noise. Messages: real numbers, of the values' shape.
 
     Attributes:
         error: bound on the relative error of `cdf`, `sf` and `density`, and on the absolute error

@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.checks import array_of
 from shuffle_accountant.randomizers.error_bounds import largest_deviation, shares_between
 
 # Number of tallies added up by one task, so that no machine holds those of all chunks.
@@ -263,8 +264,8 @@ class Frequencies(Estimator):
                 that depend on each other).
         """
         users = validate.integer(minimum=1, users=users)
-        share = validate.closed_unit(frequency=frequency)
-        return float(self._errors(np.array([share]), users)[0])
+        shares = np.array([validate.closed_unit(frequency=frequency)])
+        return float(self._errors(shares, users)[0])
 
     def largest_frequency_error(
         self, *, users: int, confidence: float = 0.95, categories: int | None = None
@@ -318,9 +319,10 @@ class FrequencyEstimator(Frequencies):
 
     def _estimated(self, tally: ArrayLike, users: int) -> Estimate:
         counts = tally_of(tally, (self.categories,))
-        if not np.all((counts >= 0) & (counts <= users)):
-            wrong = counts[(counts < 0) | (counts > users)][0].item()
-            raise ValueError(f"tally must hold counts in [0, users = {users}], got {wrong!r}")
+        wrong = counts[(counts < 0) | (counts > users)]
+        if wrong.size:
+            got = wrong[0].item()
+            raise ValueError(f"tally must hold counts in [0, users = {users}], got {got!r}")
         own, other = self._informative()
         values = (counts / users - other) / (own - other)
         errors = self._errors(np.clip(values, 0.0, 1.0), users)
@@ -347,10 +349,7 @@ class FrequencyEstimator(Frequencies):
 
 def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     """The tally as an array, its shape checked."""
-    try:
-        array: NDArray[Any] = np.asarray(tally)
-    except ValueError:  # nested lists of different lengths
-        raise ValueError(f"tally must have shape {shape}, got a ragged sequence") from None
+    array = array_of(tally, f"tally must have shape {shape}")
     if array.dtype.kind not in "iuf":
         raise TypeError(f"tally must be numbers, got an array of {array.dtype}")
     if array.shape != shape:

@@ -2,12 +2,11 @@
 
 *Local hashing* has the generator SplitMix64 as a family of hash functions.
 
-To how many messages a category belongs takes one hash for each message and category, a thousand
-million for a million users and a thousand categories. None of them is divided: ``h mod g = b`` for
-``b < g`` means that ``h - b`` is a multiple of g, not below 0. With ``g = 2^s o`` for an odd o,
-a number x below 2^64 is a multiple of g just where ``x o^-1 mod 2^64``, turned right by s bits, is
-at most ``(2^64 - 1) // g`` (Granlund and Montgomery 1994, "Division by invariant integers using
-multiplication", Section 9).
+To count messages takes one hash for each message and category. None of them is divided: ``h mod g =
+b`` for ``b < g`` means that ``h - b`` is a multiple of g, not below 0. With ``g = 2^s o`` for an
+odd o, a number x below 2^64 is a multiple of g just where ``x o^-1 mod 2^64``, turned right by s
+bits, is at most ``(2^64 - 1) // g`` (Granlund and Montgomery 1994, "Division by invariant integers
+using multiplication", Section 9).
 """
 
 from __future__ import annotations
@@ -67,15 +66,13 @@ _SHARE = 2**22
 class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
     """A randomizer whose message says yes or no to each of k categories: ``bit_x(y)``.
 
-    All frequency oracles of the field have this form: with a law f of messages that does not depend
-    on the input,
+    With a law f of messages that does not depend on the input,
 
         R(x)(y) = f(y) high   if bit_x(y) = 1,      f(y) low   if bit_x(y) = 0,
 
     and ``high = e^eps0 low``. Messages fall into classes by their bits at the inputs asked for. The
-    blanket ``min_x R(x)(y)`` is ``f(y) low``, but for a message that says yes to all categories:
-    there all inputs agree, and the blanket is ``f(y) high``. Such messages are a class of their
-    own.
+    blanket ``min_x R(x)(y)`` is ``f(y) low``, but ``f(y) high`` for a message that says yes to all
+    categories: such messages are a class of their own.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
@@ -435,10 +432,10 @@ class LocalHashing(FrequencyOracle):
     the randomized response of the bucket h(x): the true bucket is e^eps0 times as likely as each
     other one.
 
-    The analysis takes the functions to be uniformly random and independent, all g^k of them: then
-    every input falls into the message's bucket with chance 1/g, independently. The local parameter
-    eps0 holds for any family of functions; the blanket is that of the ideal one. Messages: the
-    seeds of the functions and the buckets, shape ``(*values.shape, 2)``.
+    The analysis takes the functions to be uniformly random and independent: then every input falls
+    into the message's bucket with chance 1/g, independently. The local parameter eps0 holds for any
+    family of functions; the blanket is that of the ideal one. Messages: the seeds of the functions
+    and the buckets, shape ``(*values.shape, 2)``.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.

@@ -17,6 +17,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
+    FromArguments,
     GivenEps0,
     Mixture,
     RunsOnInputs,
@@ -65,7 +66,7 @@ class CategoricalRandomizer(RunsOnInputs, FrequencyEstimator, FiniteRandomizer):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
+class RandomizedResponse(Mixture, FromArguments, GivenEps0, CategoricalRandomizer):
     """k-ary randomized response over the values 0 … ``categories`` - 1.
 
     With probability gamma the message is a uniformly random one of the k values (which may be the
@@ -129,12 +130,11 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
         )
 
     def __repr__(self) -> str:
-        made = "RandomizedResponse" + (".from_gamma" if self._given == "gamma" else "")
-        return f"{made}(categories={self.categories}, {self._given}={self._parameter!r})"
+        made = ".from_gamma(" if self._given == "gamma" else "("
+        return FromArguments.__repr__(self).replace("(", made, 1)
 
-    @property
-    def _parameter(self) -> float:
-        return self.gamma if self._given == "gamma" else self._eps0
+    def _written(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("categories", self._given)}
 
     def at(self, eps0: float) -> RandomizedResponse:
         """Randomized response over the same values with another eps0; the smaller adds noise."""
@@ -173,10 +173,6 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
     def _counted(self, messages: Any) -> tuple[NDArray[np.int64], int]:
         named = category_values(messages, self.categories, name="messages")
         return np.bincount(named.ravel(), minlength=self.categories), named.size
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types: the number of categories and the parameter that was given."""
-        return {"kind": self.kind, "categories": self.categories, self._given: self._parameter}
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> RandomizedResponse:

@@ -34,7 +34,6 @@ from shuffle_accountant.randomizers.checks import (
     clipped,
     generator,
     like,
-    vector_sums,
 )
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import (
@@ -73,15 +72,15 @@ _COARSE = 2**20
 class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
     """An unbiased eps0-LDP randomizer of vectors in a ball, whose messages have one constant norm.
 
-    The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
-    would only cost the lack of bias. Every chance of a discrete choice that privacy rests on is a
-    multiple of 2^-53, rounded so that the likelihood ratio is never above e^eps0, and drawn
-    exactly. Messages with real coordinates (the sphere's) are private as real vectors; the floats
-    returned follow these up to their rounding, as with any continuous mechanism. A
-    `numpy.random.Generator` is not a cryptographic source: against an adversary who may guess its
-    state use a fresh seed from the operating system, and do not publish it. Tally: sums of the
-    messages' coordinates and of their squares, shape (2, dimension). Standard errors come from the
-    spread of the messages; that of users' own vectors makes them larger, never smaller on average.
+    The law of a message is eps0-LDP for every input, also outside of the ball. Every chance of a
+    discrete choice that privacy rests on is a multiple of 2^-53, rounded so that the likelihood
+    ratio is never above e^eps0, and drawn exactly. Messages with real coordinates (the sphere's)
+    are private as real vectors; the floats returned follow these up to their rounding, as with any
+    continuous mechanism. A `numpy.random.Generator` is not a cryptographic source: against an
+    adversary who may guess its state use a fresh seed from the operating system, and do not publish
+    it. Tally: sums of the messages' coordinates and of their squares, shape (2, dimension).
+    Standard errors come from the spread of the messages; that of users' own vectors makes them
+    larger, never smaller on average.
 
     Args:
         dimension: length d of the vectors.
@@ -223,7 +222,13 @@ class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
         return estimated(means, squares, users, ends)
 
     def _counted(self, messages: Any) -> tuple[Array, int]:
-        return vector_sums(as_rows("messages", messages, self.dimension))
+        rows, sums = as_rows("messages", messages, self.dimension), np.zeros((2, self.dimension))
+        starts = _blocks(len(rows), self.dimension, _BLOCK)
+        for first in starts:
+            block = rows[first : first + starts.step].astype(np.float64)
+            sums[0] += block.sum(axis=0)
+            sums[1] += np.einsum("ij,ij->j", block, block)
+        return sums, len(rows)
 
     def _randomize(self, rows: Rows, messages: Rows, rng: np.random.Generator, first: int) -> None:
         norms = self._norms(rows)
