@@ -221,7 +221,7 @@ class ClonesEnumeration(ClosedForm):
         """
         eps0, users = check_protocol(eps0=eps0, users=users)
         epsilon, tau = validate.finite_nonnegative(epsilon=epsilon), validate.open_unit(tau=tau)
-        require(self.name, _unlisted(eps0, users, tau))
+        require(self.name, _unlisted(eps0, users, tau, 1.0))
         return 0.0 if epsilon >= eps0 else _listed_delta(eps0, users, epsilon, tau)
 
 
@@ -271,10 +271,6 @@ def _log_inverse(delta: float) -> float:
     return math.log(4.0) - math.log(delta)
 
 
-def _outside_list(eps0: float, users: int, delta: float) -> str | None:
-    return _unlisted(eps0, users, _SHARE * delta)
-
-
 def _enumerated(eps0: float, users: int, delta: float) -> float:
     """The smallest epsilon at which delta is reached, from above; a share is not listed."""
     tau = _SHARE * delta
@@ -286,7 +282,8 @@ def _enumerated(eps0: float, users: int, delta: float) -> float:
     return min(float(found) + _ERROR, eps0)
 
 
-def _unlisted(eps0: float, users: int, tau: float) -> str | None:
+def _unlisted(eps0: float, users: int, delta: float, share: float = _SHARE) -> str | None:
+    tau = share * delta
     if eps0 > _MOST_EPS0:
         return f"eps0 <= {_MOST_EPS0:g}, got {eps0:g}"
     if tau == 0.0:
@@ -396,9 +393,8 @@ class SpecialisedClones:
             The formula's value with a relative error below 1e-10 (0 below the least double).
         """
         eps0, categories, users = _specialised_setting(eps0, categories, users)
-        return _specialised_delta(
-            eps0, categories, users, validate.finite_nonnegative(epsilon=epsilon)
-        )
+        epsilon = validate.finite_nonnegative(epsilon=epsilon)
+        return _specialised_delta(eps0, categories, users, epsilon)
 
     def epsilon(self, *, eps0: float, categories: int, users: int, delta: float) -> float:
         """Epsilon of one round by the formula, by root finding: NO upper bound for k >= 4.
@@ -486,7 +482,7 @@ strong_clones_closed_form = ClosedForm(
 clones_enumeration = ClonesEnumeration(
     "clones_enumeration",
     "Numerical Accounting in the Shuffle Model, Lemma 11",
-    _outside_list,
+    _unlisted,
     _enumerated,
 )
 specialised_clones = SpecialisedClones()
