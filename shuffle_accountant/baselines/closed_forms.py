@@ -91,10 +91,6 @@ _SHARE = 1e-3
 # Bounds the relative error of its masses' sum, and the absolute one of the root (nats) that is
 # found to within 1e-13 and four units in the last place of at most 700.
 _ERROR = 1e-11
-# Terms of the specialised formula more than exp(-40) below the largest are left out.
-_NEGLIGIBLE = 40.0
-# Standard deviations of a binomial law outside of which it has a mass below exp(-40) (Hoeffding).
-_DEVIATIONS = 9.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -460,9 +456,11 @@ def _specialised_delta(eps0: float, categories: int, users: int, epsilon: float)
     peak = np.maximum(np.minimum(last - 1.0, np.floor(0.5 * c)), 0.0)
     weight = log_c + log_pmf(peak, c, 0.5, 0.5)
     # up to c + 1 terms near the peak, times sums whose ratios are about as large
-    keep = weight > weight.max(initial=-math.inf) - _NEGLIGIBLE - 4.0 * math.log(users + 1.0)
+    # those more than e^-40 below the largest are left out
+    keep = weight > weight.max(initial=-math.inf) - 40.0 - 4.0 * math.log(users + 1.0)
     log_c, c, last = log_c[keep], c[keep], last[keep]
-    reach, middle = 0.5 * _DEVIATIONS * np.sqrt(c), np.minimum(last, 0.5 * c)
+    # beyond nine standard deviations there is a mass below e^-40 (Hoeffding)
+    reach, middle = 4.5 * np.sqrt(c), np.minimum(last, 0.5 * c)
     begin = np.maximum(np.floor(middle - reach), 0.0)
     sizes = (np.minimum(last, np.ceil(middle + reach)) - begin).astype(np.intp) + 1
     row, b = _in_rows(begin, sizes)

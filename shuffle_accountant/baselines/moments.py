@@ -57,21 +57,10 @@ __all__ = [
 LogMoment = Callable[[float], float]
 # Excess orders t = order - 1 that are tried first, eight per decade.
 _LADDER = np.logspace(-8.0, 14.0, 22 * 8 + 1)
-# Rises in a row after which the search over orders ends: rounding makes no more than one or two.
-_RISES = 6
 # Probability mass of losses left out: for clones, which are cheap to list, for other randomizers,
 # and for losses without a largest value.
 _CLONES_TAIL, _TAIL, UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
-# Blocks of decoy counts move moments by half of this, relative; connecting the dots by less.
-_RESOLUTION = 2.5e-4
-# Grid cells per standard deviation of the loss; least spacing, in nats; most cells of the grid.
-_CELLS_PER_DEVIATION = 100.0
-_LEAST_SPACING = 1e-280
-_MOST_CELLS = 4_000_000
-# Mass up to which a grid point is dropped from lower bounds, as subnormal doubles lack digits.
-_SMALLEST = 1e-300
 _HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
-_BLOCKS = 400
 # Relative amount by which chances of decoys are lowered, for their rounding.
 _LESS = 1e-9
 
@@ -105,7 +94,7 @@ def lowest(values: Iterable[float]) -> tuple[int, float]:
             best, place, rises = value, i, 0
         elif best < math.inf:
             rises += 1
-            if rises >= _RISES:
+            if rises >= 6:  # rounding makes no more than one or two in a row
                 break
     return place, best
 
@@ -199,20 +188,21 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
     tail = _CLONES_TAIL if clones else _TAIL
     tail = tail if loss.largest < math.inf else UNBOUNDED_TAIL
     # a grid of subnormal losses would have no digits
-    spacing = max(loss.deviation / _CELLS_PER_DEVIATION, _LEAST_SPACING)
+    spacing = max(loss.deviation / 100.0, 1e-280)
     if loss.largest < math.inf:  # the largest loss should be a grid point
         spacing = loss.largest / math.ceil(loss.largest / spacing)
-    effort = Effort(tail=tail, resolution=_RESOLUTION)
+    # blocks of decoy counts move moments by half of the resolution, connecting the dots by less
+    effort = Effort(tail=tail, resolution=2.5e-4)
     while True:
         try:
-            grid = loss_grid(loss, side, spacing, effort, _MOST_CELLS)
+            grid = loss_grid(loss, side, spacing, effort, 4_000_000)
             break
         except GridTooFine as refused:
             spacing *= 1.01 * refused.factor
     upper = side is Bound.PESSIMISTIC
     # masses near the end of the doubles have no digits: the lower side does without them, and on
     # the upper one the infinite mass makes up for them
-    least = 0.0 if upper else _SMALLEST
+    least = 0.0 if upper else 1e-300
     kept = grid.mass > least
     return LogMoments(
         side=side,
@@ -269,7 +259,7 @@ def _clones_bound(clones: NumberOfClones, t: float) -> float:
     with m. Other losses add at most 1. Blocks of m are taken at their smallest, with the
     probability of all m up to their largest. Sampling the users makes moments smaller.
     """
-    first = np.unique(np.floor(np.geomspace(1.0, clones.decoys + 1.0, _BLOCKS)))
+    first = np.unique(np.floor(np.geomspace(1.0, clones.decoys + 1.0, 400)))
     last = np.append(first[1:] - 1.0, clones.decoys + 1.0)
     s = t * clones.largest / first
     moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - math.log(2.0))

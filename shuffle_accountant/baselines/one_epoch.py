@@ -74,8 +74,6 @@ __all__ = [
 _POINTS = 600
 _SPACING = 2e-3
 _TOLERANCE = 1e-3
-# Largest loss, in nats, at which profiles are evaluated.
-_LARGEST_LOSS = 600.0
 # Share of an epoch's delta for t delta0, and the same for delta'.
 _SHARE = 0.25
 # Largest eps0 (nats) of a step: above, cosh overflows.
@@ -134,9 +132,9 @@ class PoissonEpoch:
 
     @property
     def reach(self) -> float:
-        """Largest loss of either order that is followed, nats."""
+        """Largest loss of either order that is followed, nats, at most 600."""
         top = max(float(law.losses[-1]) for law in (self.remove, self.add))
-        return min(max(top, self.remove.spacing), _LARGEST_LOSS)
+        return min(max(top, self.remove.spacing), 600.0)
 
 
 @lru_cache(maxsize=8)

@@ -37,7 +37,6 @@ MOST_ROUNDS = 10**9
 
 # Shares of delta given to the rounds' own deltas that are tried, on both sides of one half.
 _SHARES = 1.0 / (1.0 + np.logspace(3.0, -3.0, 13))
-_HALVINGS = 16
 
 
 def valid(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> str | None:
@@ -133,7 +132,7 @@ def split_epsilon(curve: Callable[[float], float], *, rounds: int = 1, delta: fl
         raise error
     # with this i the largest share that it allows is best
     low, high = shares[place], shares[min(place + 1, len(shares) - 1)]
-    for _ in range(_HALVINGS if high > low else 0):
+    for _ in range(16 if high > low else 0):
         middle = 0.5 * (low + high)
         eps1 = float(curve(middle * most))
         if _together(middle * most, rounds, _delta_of(steps, eps1, rounds)) <= delta:

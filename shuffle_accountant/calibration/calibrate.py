@@ -54,10 +54,6 @@ __all__ = [
 LEAST_NOISE, MOST_NOISE = 0.01, 1e5
 """Smallest and largest noise multiplier that the search tries."""
 
-# Slope of log epsilon over log noise that the search assumes: epsilon of one step falls like the
-# noise rises, and soon faster.
-_SLOPE = -1.5
-
 LEAST_EPS0, LARGEST_EPS0 = 1e-100, 700.0
 """Smallest and largest eps0 (nats) that is tried: e^eps0 soon overflows above."""
 
@@ -118,7 +114,8 @@ def min_noise_multiplier(
     guess = min(max(guess, 10 * LEAST_NOISE), 1e3)
     ladder = decimals(LEAST_NOISE, MOST_NOISE)
     named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
-    return CalibratedFloat(*target.search(ladder, protocol, guess, _SLOPE, named))
+    # epsilon of one step falls like the noise rises, and soon faster
+    return CalibratedFloat(*target.search(ladder, protocol, guess, -1.5, named))
 
 
 def max_eps0(

@@ -33,10 +33,6 @@ from shuffle_accountant.rounds.shuffle import ShuffleRound
 
 N = TypeVar("N", int, float)
 
-# Width at which the cheap search stops, relative to the distance from the first candidate.
-_ROUGHLY = 1e-3
-# Width at which the close search stops, likewise; candidates closer still are found by halving.
-_CLOSELY = 1e-13
 # First step of the search where no slope is known, on the logarithmic scale of the ladder.
 _STEP = 0.1
 
@@ -44,10 +40,6 @@ _STEP = 0.1
 _ROUGH = 0.1
 # Goals below this may be under the round-off: brackets of such measures may be as wide as they are.
 _NEAR_ROUND_OFF = 1e-11
-# Ratio of the ends at which the search for the distance of two normal laws stops.
-_CLOSE_ENOUGH = 1.0 + 1e-9
-# Number of brackets that a search usually asks for: it scales the progress bar.
-_USUAL_ANSWERS = 12
 # Count of the numbers of six significant digits in each power of ten: 100,000 to 999,999.
 _PER_DECADE = 900_000
 
@@ -216,9 +208,10 @@ def first_that_meets(
         return find_crossing(lambda x: decide(ladder.nearest(x)), end, start, _STEP, width, fall)
 
     decided = of_index(close)
-    near = crossing(of_index(rough), ladder.place(guess), _ROUGHLY, -abs(slope))
+    # widths are relative to the distance from the first candidate; the rest is halved
+    near = crossing(of_index(rough), ladder.place(guess), 1e-3, -abs(slope))
     fall = -abs(slope) if math.isnan(near.slope) else near.slope
-    found = crossing(decided, near.right, _CLOSELY, fall)
+    found = crossing(decided, near.right, 1e-13, fall)
     # the ends of the interval need not have been asked
     misses, meets = ladder.nearest(found.left), ladder.nearest(found.right)
     if decided(meets) > 0.0:
@@ -240,9 +233,11 @@ class RiskTarget(ABC):
     """
 
     argument: str
-    goal: float
     measure: str
-    tolerance: float
+
+    def __init__(self, goal: float, tolerance: float) -> None:
+        self.goal = validate.open_unit(**{self.argument: goal})
+        self.tolerance = validate.positive(tolerance=tolerance)
 
     @property
     def signal(self) -> float:
@@ -291,7 +286,7 @@ class RiskTarget(ABC):
         moved: list[Report] = []
 
         def progress() -> None:
-            share = min(next(asked) / _USUAL_ANSWERS, 0.95)
+            share = min(next(asked) / 12, 0.95)  # as many brackets are usually asked for
             for report in moved:
                 report(share)
 
@@ -404,7 +399,7 @@ class Target(RiskTarget):
 
         # a hundred deviations either way
         low, high = 0.01 * min(epsilon, math.sqrt(epsilon)), 100.0 * max(1.0, math.sqrt(epsilon))
-        while high > _CLOSE_ENOUGH * low:
+        while high > (1.0 + 1e-9) * low:
             middle = math.sqrt(low) * math.sqrt(high)
             low, high = (middle, high) if meets(middle) else (low, middle)
         return low * low
@@ -445,10 +440,6 @@ class AdvantageTarget(RiskTarget):
     argument = "target_advantage"
     measure = "advantage"
 
-    def __init__(self, target_advantage: float, tolerance: float) -> None:
-        self.goal = validate.open_unit(target_advantage=target_advantage)
-        self.tolerance = validate.positive(tolerance=tolerance)
-
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of the total variation."""
         return certified_at(protocol.distinct, tolerance, epsilon=0.0)
@@ -471,12 +462,12 @@ class TradeOffTarget(RiskTarget):
                 f"{len(pair)} numbers"
             )
         self.rate, missed = (validate.open_unit(target_trade_off=rate) for rate in pair)
-        self.goal = 1.0 - self.rate - missed
-        if not self.goal > 0.0:
+        goal = 1.0 - self.rate - missed
+        if not goal > 0.0:
             raise ValueError(
                 f"target_trade_off must be two rates whose sum is below 1, got {pair!r:.60}"
             )
-        self.tolerance = validate.positive(tolerance=tolerance)
+        super().__init__(goal, tolerance)
 
     def ask(self, protocol: Protocol, tolerance: float) -> tuple[Bracket, str | None]:
         """Bracket of one minus the false positive rate minus the least false negative rate."""
@@ -499,10 +490,6 @@ class ReidentificationTarget(RiskTarget):
 
     argument = "target_reidentification"
     measure = "chance to name the target's message"
-
-    def __init__(self, target_reidentification: float, tolerance: float) -> None:
-        self.goal = validate.open_unit(target_reidentification=target_reidentification)
-        self.tolerance = validate.positive(tolerance=tolerance)
 
     @property
     def signal(self) -> float:

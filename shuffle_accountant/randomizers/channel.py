@@ -34,8 +34,6 @@ from shuffle_accountant.randomizers.estimation import (
     tally_of,
 )
 
-# Rounding errors that a channel may have, seen in its eps0.
-_EPS0_ERROR = 1e-9
 # Largest eps0 (nats) of approximate privacy: larger ones say nothing, and have no exponential.
 _LARGEST = 300.0
 
@@ -61,7 +59,8 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
             channel = self.channel
         checked = checked_channel(**{f"channel of {name}": channel})
         least = float(np.max(log_ratio_above(checked.max(axis=0), checked.min(axis=0))))
-        if given and self.eps0 < least - _EPS0_ERROR * max(1.0, least):
+        # but for the rounding errors that a channel may have
+        if given and self.eps0 < least - 1e-9 * max(1.0, least):
             raise ValueError(
                 f"eps0 of {name} must be at least the largest log-ratio of its channel, "
                 f"{least:.12g}, got {self.eps0!r}"

@@ -25,12 +25,8 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.base import RunsOnInputs
 
-# Number of halvings after which an interval is as narrow as doubles allow.
-_HALVINGS = 80
 # Largest number of cells of a line, and number of knots from which their edges are found.
 _MOST_CELLS, _KNOTS = 1 << 15, 512
-# Tail probability of the message whose log-ratio stands for the spread of all log-ratios.
-_TYPICAL = 0.16
 # Probability of the messages beyond the last edge, where only their ratio's tail is wanted.
 _BEYOND = 1e-18
 # Grid step of the log-likelihood ratio (nats): brackets are then some 1e-10 wide, relative.
@@ -172,7 +168,8 @@ class ContinuousRandomizer(RunsOnInputs):
         Beyond the last one is an open cell, with a mass of at most ``tail``; the ``resolution`` is
         the square, about, of a cell's width in the logarithm of the ratio.
         """
-        far, typical = (self._quantile(likelier, chance) for chance in (0.1 * tail, _TYPICAL))
+        # the second one's log-ratio stands for the spread of all log-ratios
+        far, typical = (self._quantile(likelier, chance) for chance in (0.1 * tail, 0.16))
         reach, spread = np.abs(self._log_ratio(likelier, np.array([far, typical]))).tolist()
         width = 1.25 * math.sqrt(resolution) * min(spread, 1.0)
         cells = min(math.ceil(reach / max(width, 1e-300)) + 8, _MOST_CELLS)
@@ -324,7 +321,7 @@ def _halved(
     low: Array, high: Array, further: Callable[[Array], NDArray[np.bool_]]
 ) -> tuple[Array, Array]:
     """Ends of intervals around where the function turns from True to False, by bisection."""
-    for _ in range(_HALVINGS):
+    for _ in range(80):  # then they are as narrow as doubles allow
         middle = 0.5 * (low + high)
         up = further(middle)
         low, high = np.where(up, middle, low), np.where(up, high, middle)

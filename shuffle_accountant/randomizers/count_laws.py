@@ -27,8 +27,6 @@ _LEAST = 1e-300
 _LEAST_CHANCE = 1e-280
 # Range of sigma of a discrete Gaussian: ratios within the range of doubles, tables within memory.
 _LEAST_SIGMA, _MOST_SIGMA = 0.05, 2.0**18
-# Standard deviations beyond which a discrete Gaussian has no mass in double precision.
-_FAR = 17.0
 
 
 class CountLaw(Stored, ABC):
@@ -358,7 +356,7 @@ class DiscreteGaussian(_AroundMode):
         vars(self).update(sigma=sigma)
 
     def _moments(self) -> tuple[float, float]:
-        reach = math.ceil(_FAR * self.sigma) + 2
+        reach = math.ceil(17.0 * self.sigma) + 2  # beyond there is no mass in double precision
         apart = np.arange(-min(reach, self.mode), reach + 1, dtype=np.float64)
         weights = np.exp(-0.5 * (apart / self.sigma) ** 2)
         weights /= weights.sum()

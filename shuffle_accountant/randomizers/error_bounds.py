@@ -57,10 +57,6 @@ from shuffle_accountant.numerics.rounding import Array, roundings
 _REACH = 8.0
 # Largest t for which e^t is surely a double.
 _LARGEST = 500.0
-# Upper bound on the largest probability of a sum of coins times its standard deviation.
-_LIKELIEST = 0.4689
-# Roundings of a logarithm of a tail, of each of the sizes that it is added up from.
-_ROUNDINGS = 16
 
 
 def coin_cumulant(probability: float, t: float) -> float:
@@ -180,10 +176,11 @@ def _log_lower_tail(counts: Array, holders: Array, held: float, other: float, us
             n * x * p * (1.0 - p) / (1.0 - p + p * x) ** 2
             for n, p in ((holders, held), (others, other))
         )
-        likeliest = np.log(_LIKELIEST / (np.sqrt(variance) * (1.0 - x)))
+        likeliest = np.log(0.4689 / (np.sqrt(variance) * (1.0 - x)))
     likeliest = np.where(likeliest < 0.0, likeliest, 0.0)
+    # the sizes that it is added up from, of which each is rounded
     size = np.abs(own) + np.abs(foreign) + np.abs(shift) + users + 1.0
-    return np.asarray(own + foreign - shift + likeliest + roundings(_ROUNDINGS) * size)
+    return np.asarray(own + foreign - shift + likeliest + roundings(16) * size)
 
 
 def _least(bound: Callable[[float], float], variance: float, exponent: float, most: float) -> float:

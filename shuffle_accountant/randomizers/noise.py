@@ -24,7 +24,6 @@ from shuffle_accountant.randomizers.continuous import (
 )
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
 
-_LAST_STEP = 1e-12
 # Largest distance of two means in units of the scale or deviation, largest dilution, and least
 # sigma: there nothing hides the target, to a double. A larger distance, or less noise, helps the
 # adversary no less: lower ends found there hold beyond too, and the upper ones are 1.
@@ -297,7 +296,7 @@ def laplace_tails(gap: float, dilution: float) -> RatioTails:
     gap, dilution = min(gap, _LARGEST_GAP), min(dilution, _LARGEST_GAP)
     logs = grid_of_logs(-gap, gap)
     # a last cell of negligible width: the largest ratio is an atom, which chords miss by a cell
-    logs = np.insert(logs, -1, max(logs[-1] - _LAST_STEP, logs[-2]))
+    logs = np.insert(logs, -1, max(logs[-1] - 1e-12, logs[-2]))
     inside = logs < gap
     decoys = np.where(inside, 0.5 * np.exp(-0.5 * (gap + logs)), 0.0)
     target = np.where(inside, 1.0 - 0.5 * np.exp(-0.5 * (gap - logs)), 0.0)

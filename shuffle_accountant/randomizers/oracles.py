@@ -45,8 +45,6 @@ from shuffle_accountant.randomizers.randomized_response import (
 Bits = NDArray[np.bool_]
 Counts = tuple[Array, Array, Array]
 
-# Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
-_MOST_COUNTS = 4096
 # Largest eps0 (nats) with probabilities that are doubles; beyond, nothing hides the input.
 _LARGEST_EPS0 = 300.0
 # Largest number of bits whose sum always fits into an unsigned byte.
@@ -118,7 +116,7 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
     def _joint_counts(self) -> Counts:
         """Counts of yes, and their joint chances with a yes and with a no; see `YesCounts`."""
         assert self._rate is not None
-        if self.categories > _MOST_COUNTS:
+        if self.categories > 4096:  # too many to list: their fluctuation is bounded
             return np.zeros(0), np.zeros(0), np.zeros(0)
         i = np.arange(self.categories, dtype=np.float64)  # of the other categories
         chance = np.exp(log_pmf(i, self.categories - 1, self._rate, 1.0 - self._rate))

@@ -27,8 +27,6 @@ from shuffle_accountant.randomizers.base import (
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
-# The eps0 (nats) above which 1 - gamma rounds to 1 for any number of categories.
-_LARGE_EPS0 = 700.0
 # Factor that rounds a privacy parameter up by more than a few operations can lose.
 _UP = 1.0 + 2.0**-50
 
@@ -95,7 +93,7 @@ class RandomizedResponse(Mixture, FromArguments, GivenEps0, CategoricalRandomize
     def __init__(self, *, categories: int, eps0: float) -> None:
         categories = _checked(categories)
         eps0 = validate.nonnegative(eps0=eps0) + 0.0  # turns a negative zero into zero
-        if eps0 > _LARGE_EPS0:
+        if eps0 > 700.0:  # then 1 - gamma rounds to 1 for any number of categories
             half = math.exp(-0.5 * eps0)  # e^-eps0 itself may be too small for a double
             gamma, truthful = categories * half * half, 1.0
         else:

@@ -37,8 +37,6 @@ from shuffle_accountant.reductions.clones import clones
 Groups = tuple[tuple[LocalRandomizer, int], ...]
 """The other groups: their randomizers, and how many users apply each."""
 
-# Most blocks of numbers of decoys in the mixture, each with a loss of its own.
-_MOST_PARTS = 160
 # Matrices of k-ary randomized response up to this many values go together with other matrices.
 _MOST_VALUES = 64
 
@@ -187,7 +185,7 @@ class _AmongDraws:
         moved = tuple(group.moved(side) for group in self.groups)
         law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
         resolution = max(effort.resolution, 1e-6)
-        while law.low.size > _MOST_PARTS:
+        while law.low.size > 160:  # blocks in the mixture, each with a loss of its own
             resolution *= 1.5
             law = joined(law, side, resolution)
         numbers = law.low if side is Bound.PESSIMISTIC else law.high

@@ -88,8 +88,6 @@ _NOTHING = 1e-20
 # Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
 # below a larger one.
 _LARGEST = 36.0
-# Scale of a last bin below which its ratio is taken to be 1.
-_IDLE = 1e-3
 # Least variance of the independent part, in that of a ratio.
 _OWN = 1e-6
 
@@ -178,7 +176,8 @@ def _from_below(
             shared = [(d, min(rows, bands - d)) for d in range(bands) if kernel[d] > 0.0]
             ratio = min(float(c[:n] @ c[d : d + n]) / kernel[d] for d, n in shared)
             scales[bins - rows] = min((epochs - 1.0 + ratio) / epochs * lowered, 1.0)
-        scales = scales[: bins - int(np.argmax(scales[::-1] > _IDLE))]
+        # ratios of last bins with a smaller scale are taken to be 1
+        scales = scales[: bins - int(np.argmax(scales[::-1] > 1e-3))]
     if scales.size == 0:
         return UnknownRatios(variance, False)
     used = scales.size

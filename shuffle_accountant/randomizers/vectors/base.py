@@ -56,8 +56,6 @@ _SUMMED = 2**18
 # Numbers in all blocks below which threads cost more time than they save.
 _MANY = 2**20
 _SEED_BYTES = 32
-# Largest number of partial sums added up side by side, and of numbers that they hold together.
-_SUMS, _HELD = 8, 2**24
 
 # Grid step of `Generator.random`, which draws uniformly from its multiples in [0, 1).
 _STEP = 2.0**-53
@@ -198,9 +196,9 @@ class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
         Returns:
             Shape (dimension,), 64-bit floats.
         """
-        # no more than a few blocks are held at a time; some blocks share a generator
+        # no more than a few partial sums are held at a time, whose blocks share a generator
         starts = _blocks(batch, self.dimension, _SUMMED)
-        sums = max(1, min(_SUMS, len(starts), _HELD // self.dimension))
+        sums = max(1, min(8, len(starts), 2**24 // self.dimension))
         totals, generators = np.zeros((sums, self.dimension)), _seeded(sums, generator(rng))
 
         def one(index: int) -> None:

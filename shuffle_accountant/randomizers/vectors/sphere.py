@@ -47,8 +47,6 @@ from shuffle_accountant.randomizers.vectors.base import (
 _SMALL = 64
 # Range of squared norms of 32-bit floats outside which they may have lost digits.
 _TINY, _HUGE = 1e-28, 1e28
-# Norm up to which a row is taken for zero, which shifts its mean by no more than that.
-_ZERO = 1e-140
 
 
 class Cap(NamedTuple):
@@ -123,7 +121,7 @@ class _SphereRandomizer(VectorRandomizer):
             target = messages
         # round to +-u; beyond the ball (by round-off) the chance stays one
         signs = np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
-        none = norms < _ZERO
+        none = norms < 1e-140  # taken for zero, which shifts the mean by no more
         if none.any():
             rows = np.where(none[:, None], 0.0, rows)
             rows[none, 0] = 1.0
