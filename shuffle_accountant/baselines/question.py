@@ -35,9 +35,6 @@ __all__ = [
     "require",
 ]
 
-# Largest number of users: counts are exact in double precision up to it.
-_MOST_USERS = 2**53
-
 
 class OutsideValidityError(ValueError):
     """A bound was asked for outside the range of its theorem.
@@ -60,7 +57,8 @@ def require(name: str, condition: str | None) -> None:
 def check_protocol(*, eps0: float, users: int) -> tuple[float, int]:
     """The two numbers that all bounds of one round take, checked."""
     eps0 = validate.finite_nonnegative(eps0=eps0)
-    return eps0, validate.integer(minimum=1, maximum=_MOST_USERS, users=users)
+    # counts are exact in double precision up to it
+    return eps0, validate.integer(minimum=1, maximum=2**53, users=users)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,7 +58,6 @@ name = "rdp"
 source = "Mironov 2017; Canonne, Kamath and Steinke 2020, Proposition 12"
 sound = True
 
-_MOST_ROUNDS = 10**12
 # Largest loss (nats): above it, moments of high orders may be no doubles.
 _MOST_LOSS = 1e100
 # Largest excess order: above, the divergence is the largest loss to some twelve digits.
@@ -152,7 +151,7 @@ def renyi_divergence(round: Round, *, order: float) -> Bracket:
 
 def _parts(round: Rounds, rounds: int) -> list[tuple[PrivacyLoss, int]]:
     """The losses that are not 0, with their numbers of rounds."""
-    rounds = validate.integer(minimum=0, maximum=_MOST_ROUNDS, rounds=rounds)
+    rounds = validate.integer(minimum=0, maximum=10**12, rounds=rounds)
     protocol = as_protocol(round, name="round")
     losses = ((one.reduced().loss, count * rounds) for one, count in protocol)
     return [(loss, count) for loss, count in losses if count > 0 and loss.largest > 0.0]

@@ -38,8 +38,6 @@ _STEP = 0.1
 
 # Least relative width of the brackets that locate the answer roughly, before the search decides.
 _ROUGH = 0.1
-# Goals below this may be under the round-off: brackets of such measures may be as wide as they are.
-_NEAR_ROUND_OFF = 1e-11
 # Count of the numbers of six significant digits in each power of ten: 100,000 to 999,999.
 _PER_DECADE = 900_000
 
@@ -316,7 +314,7 @@ class RiskTarget(ABC):
         def found() -> int | None:
             # where round-off alone may be more than the goal, no search
             last = ladder.value(ladder.last)
-            if self.goal < _NEAR_ROUND_OFF and ask(last, self.tolerance)[0].upper > self.goal:
+            if self.goal < 1e-11 and ask(last, self.tolerance)[0].upper > self.goal:
                 return None
             # if numbers of rounds are tried, the guess may be a single round: its neighbour is not
             first = ladder.nearest(ladder.place(guess))

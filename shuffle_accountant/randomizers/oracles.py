@@ -45,14 +45,11 @@ from shuffle_accountant.randomizers.randomized_response import (
 Bits = NDArray[np.bool_]
 Counts = tuple[Array, Array, Array]
 
-# Largest eps0 (nats) with probabilities that are doubles; beyond, nothing hides the input.
-_LARGEST_EPS0 = 300.0
 # Largest number of bits whose sum always fits into an unsigned byte.
 _BITS = 255
 # SplitMix64 (Steele, Lea and Flood 2014): the increment of its state and the mixing of its output.
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 _WORD = 2**64
 # Number of hashes in one NumPy block, where there is no compiler.
 _BLOCK = 2**20
@@ -100,7 +97,7 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
     @property
     def representable(self) -> bool:
         """Whether eps0 is so small that the probability of a wrong bit is a double."""
-        return self.eps0 <= _LARGEST_EPS0
+        return self.eps0 <= 300.0
 
     def yes_counts(self) -> YesCounts:
         """Distribution of the number of categories that a message says yes to."""
@@ -522,9 +519,9 @@ def split_mix(start: NDArray[np.uint64], steps: NDArray[np.uint64]) -> NDArray[n
 
 def _mixed(state: Any) -> Any:
     """The generator's output at a state."""
-    mixed = (state ^ (state >> _SHIFT_1)) * _FIRST
-    mixed = (mixed ^ (mixed >> _SHIFT_2)) * _SECOND
-    return mixed ^ (mixed >> _SHIFT_3)
+    mixed = (state ^ (state >> np.uint64(30))) * _FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def support_counts(

@@ -78,16 +78,10 @@ _WEIGHTS, _WEIGHT_BELOW = (0.5, 1.0, 2.0, 4.0), 2.0
 # Most bins of a chain that is followed from below; more are blocks of as many, independent of one
 # another, which are summed by doubling.
 _BLOCK = 128
-# Most bins of several epochs that are followed around their ring, and the largest contribution, in
-# deviations of the noise: with a larger one, bins that are revealed cost little.
-_AROUND, _AROUND_MOST = 32, 2.0
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
 _LEAST, _MOST = 1e-3, 6.0
 # Squared contribution, in variances of the noise, below which it is taken to be this large.
 _NOTHING = 1e-20
-# Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
-# below a larger one.
-_LARGEST = 36.0
 # Least variance of the independent part, in that of a ratio.
 _OWN = 1e-6
 
@@ -143,7 +137,8 @@ def _of_bands(
             return CorrelatedLoss(source, used if upper else bins)
 
         return LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
-    if epochs > 1 and 3 <= bins <= _AROUND and _LEAST <= contribution <= _AROUND_MOST:
+    # with larger contributions, bins that are revealed cost little
+    if epochs > 1 and 3 <= bins <= 32 and _LEAST <= contribution <= 2.0:
         above = CorrelatedLoss(_around(tuple(kernel.tolist()), variance, bins), bins)
     elif used > 1 and _LEAST <= contribution <= _MOST:
         above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)
@@ -165,7 +160,8 @@ def _from_below(
     c = np.asarray(coefficients)
     bands, kernel = c.size, _kernel(c)
     lowered = 1.0 - roundings(4.0 * bands + 32.0)
-    variance = min(float(kernel[0]) * epochs * precision, _LARGEST) * lowered
+    # a chain of a smaller variance is below one of a larger variance
+    variance = min(float(kernel[0]) * epochs * precision, 36.0) * lowered
     shape = kernel / kernel[0]
     signed = bool(c.min() < 0.0)
     if signed:
