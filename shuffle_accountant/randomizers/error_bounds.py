@@ -59,11 +59,6 @@ _REACH = 8.0
 _LARGEST = 500.0
 
 
-def coin_cumulant(probability: float, t: float) -> float:
-    """``log E e^(t (B - p))`` of a coin B that is 1 with probability p, else 0."""
-    return math.log1p(probability * math.expm1(t)) - t * probability
-
-
 def largest_deviation(
     held: float, other: float, *, users: int, categories: int, failure: float
 ) -> float:
@@ -78,12 +73,12 @@ def largest_deviation(
     needed = math.log(2.0 / failure)
 
     def deviation(log_t: float, sign: float) -> float:
-        t = math.exp(log_t)
-        own, foreign = (users * coin_cumulant(p, sign * t) for p in (held, other))
+        t = sign * math.exp(log_t)
+        own, foreign = (users * (math.log1p(p * math.expm1(t)) - t * p) for p in (held, other))
         total = own
         if categories > 1:
             total = float(np.logaddexp(own, foreign + math.log(categories - 1)))
-        return (total + needed) / t
+        return (total + needed) / abs(t)
 
     exponent = needed + math.log(categories)
     return max(

@@ -108,18 +108,14 @@ def banded(
 
     The p ``coefficients`` are those of a column of the Toeplitz encoder; p <= bins if epochs > 1.
     """
-    return Pair("correlated noise, bands", _of_bands(coefficients, noise_multiplier, bins, epochs))
-
-
-def _of_bands(
-    coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
-) -> LossBySide:
+    name = "correlated noise, bands"
     bands, precision = len(coefficients), noise_multiplier**-2.0
     kernel = _kernel(np.abs(coefficients)) * epochs * precision
     above: PrivacyLoss
     if kernel[0] < _NOTHING:  # squares may lack digits
         above = gaussian_mean_loss(0.9 / math.sqrt(_NOTHING), 1)
-        return LossBySide(above, CorrelatedLoss(UnknownRatios(_NOTHING, False), bins))
+        below = CorrelatedLoss(UnknownRatios(_NOTHING, False), bins)
+        return Pair(name, LossBySide(above, below))
     variance = float(kernel[0]) * (1.0 + roundings(4.0 * bands + 32.0))
     used = bins if epochs == 1 else bins - bands + 1
     contribution = math.sqrt(variance)
@@ -136,7 +132,7 @@ def _of_bands(
             source = PairRatios(variance * away, False, first, second, last, epsilon)
             return CorrelatedLoss(source, used if upper else bins)
 
-        return LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
+        return Pair(name, LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC)))
     # with larger contributions, bins that are revealed cost little
     if epochs > 1 and 3 <= bins <= 32 and _LEAST <= contribution <= 2.0:
         above = CorrelatedLoss(_around(tuple(kernel.tolist()), variance, bins), bins)
@@ -145,7 +141,7 @@ def _of_bands(
     else:
         above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
     below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
-    return LossBySide(above, below)
+    return Pair(name, LossBySide(above, below))
 
 
 def bands_are_a_pair(coefficients: Sequence[float], bins: int, epochs: int) -> bool:

@@ -136,11 +136,16 @@ class _SphereRandomizer(VectorRandomizer):
             target -= (along * to_unit)[:, None] * rows
         # The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
         # vector is the part of the Gaussian one across u, at length one.
-        inner = _inner_products(self.cap, self.dimension, len(rows), rng)
+        # (1 - inner)/2 has a symmetric beta law, of which the cap is the lower tail: the quantile
+        # function keeps its relative accuracy there, however small the cap.
+        cap, half = self.cap, 0.5 * (self.dimension - 1)
+        inside, place = flips(rng, cap.probability, len(rows)), rng.random(len(rows))
+        tail = np.where(inside, cap.share * place, cap.share + (1.0 - cap.share) * place)
+        inner = 1.0 - 2.0 * betaincinv(half, half, tail)
         along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
         across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
         stretch = np.sqrt((1.0 - inner) * (1.0 + inner) / np.maximum(across, 1e-300))
-        scale = self.radius / self.cap.mean
+        scale = self.radius / cap.mean
         step = scale * (inner - stretch * along) * to_unit
         target *= (scale * stretch)[:, None].astype(rows.dtype)
         target += step[:, None].astype(rows.dtype) * rows
@@ -229,16 +234,3 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
         return -math.inf
     power = half * (math.log1p(-threshold) + math.log1p(threshold))  # no cancellation near 1
     return power - math.log(2.0 * half) - float(betaln(half, 0.5))
-
-
-def _inner_products(cap: Cap, dimension: int, count: int, rng: np.random.Generator) -> Array:
-    """Inner products of input and message directions, shape (count,).
-
-    (1 - W)/2 has a symmetric beta law, of which the cap is the lower tail: the quantile function
-    keeps its relative accuracy there, however small the cap.
-    """
-    inside = flips(rng, cap.probability, count)
-    place = rng.random(count)
-    tail = np.where(inside, cap.share * place, cap.share + (1.0 - cap.share) * place)
-    half = 0.5 * (dimension - 1)
-    return np.asarray(1.0 - 2.0 * betaincinv(half, half, tail))
