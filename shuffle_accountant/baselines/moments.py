@@ -44,16 +44,6 @@ from shuffle_accountant.numerics.binomial import log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, pairwise_sum
 
-__all__ = [
-    "UNBOUNDED_TAIL",
-    "LogMoments",
-    "best_delta",
-    "best_epsilon",
-    "epsilon_of",
-    "log_moments",
-    "lowest",
-]
-
 LogMoment = Callable[[float], float]
 # Excess orders t = order - 1 that are tried first, eight per decade.
 _LADDER = np.logspace(-8.0, 14.0, 22 * 8 + 1)

@@ -59,15 +59,10 @@ from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
 __all__ = [
-    "EpochBound",
-    "EpochProfile",
-    "PoissonEpoch",
+    "AllocationDecomposition",
+    "AllocationPoisson",
     "allocation_decomposition",
     "allocation_poisson",
-    "composed_epsilon",
-    "one_use",
-    "poisson_epoch",
-    "profile_of",
 ]
 
 # Points of a profile; spacing of loss grids relative to the deviation; relative tolerance.
@@ -226,7 +221,7 @@ class _ProfileBound(ABC):
         """The profile of one epoch, and the largest loss (nats) at which it is looked at."""
 
 
-class _Decomposition(_ProfileBound):
+class AllocationDecomposition(_ProfileBound):
     """Poisson sampling at rate 1/t, given that a record is used."""
 
     name = "allocation_decomposition"
@@ -250,7 +245,7 @@ class _Decomposition(_ProfileBound):
         return profile, math.log1p(math.expm1(min(sampled.reach, 600.0)) / used)
 
 
-class _PoissonSampling(_ProfileBound):
+class AllocationPoisson(_ProfileBound):
     """Poisson sampling at a higher rate than 1/t."""
 
     name = "allocation_poisson"
@@ -327,7 +322,7 @@ def _eps0(source: RatioSource, delta0: float) -> float:
     return high
 
 
-allocation_decomposition, allocation_poisson = _Decomposition(), _PoissonSampling()
+allocation_decomposition, allocation_poisson = AllocationDecomposition(), AllocationPoisson()
 for _rank, _bound in ((190, allocation_decomposition), (200, allocation_poisson)):
     register(EpochBound, _bound, about="epochs of random allocation", rank=_rank)
 

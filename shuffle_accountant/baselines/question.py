@@ -22,19 +22,6 @@ from shuffle_accountant.registry import Registry
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
 
-__all__ = [
-    "BOUNDS",
-    "Answer",
-    "OneKind",
-    "OutsideValidityError",
-    "ProtocolBound",
-    "PublishedBound",
-    "Question",
-    "check_protocol",
-    "register",
-    "require",
-]
-
 
 class OutsideValidityError(ValueError):
     """A bound was asked for outside the range of its theorem.
