@@ -309,7 +309,8 @@ class ContinuousRandomizer(RunsOnInputs):
 
     def _spread(self, likelier: int, start: float, far: float, cells: int) -> Array:
         """Messages from ``start`` to ``far`` with about equal steps of the log-likelihood ratio."""
-        knots = np.linspace(*self._log_ratio(likelier, np.array([start, far])), _KNOTS + 1)
+        first, last = self._log_ratio(likelier, np.array([start, far])).tolist()
+        knots = np.linspace(first, last, _KNOTS + 1)
         places = self._first(likelier, knots, min(start, far), max(start, far))
         places[0], places[-1] = start, far
         even = np.linspace(0.0, 1.0, cells + 1)

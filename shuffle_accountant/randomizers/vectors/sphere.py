@@ -115,10 +115,9 @@ class _SphereRandomizer(VectorRandomizer):
         with np.errstate(over="ignore", invalid="ignore"):
             squares = norms**2
         exact = self.dimension < _SMALL or not np.all((squares > _TINY) & (squares < _HUGE))
+        target: Rows = messages
         if exact and rows.dtype != np.float64:
             rows, target = rows.astype(np.float64), np.empty(rows.shape)
-        else:
-            target = messages
         # round to +-u; beyond the ball (by round-off) the chance stays one
         signs = np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
         none = norms < 1e-140  # taken for zero, which shifts the mean by no more
