@@ -76,6 +76,8 @@ _LARGEST_EPS0 = 700.0
 
 # From losses >= 0 (nats) to upper bounds of the profile there: record removed, record added.
 EpochProfile = Callable[[Array], tuple[Array, Array]]
+# A profile, and the largest loss (nats) at which it is looked at.
+Followed = tuple[EpochProfile, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,10 +217,8 @@ class _ProfileBound(ABC):
         return None
 
     @abstractmethod
-    def _profile(
-        self, round: RandomAllocation, rounds: int, delta: float
-    ) -> tuple[EpochProfile, float]:
-        """The profile of one epoch, and the largest loss (nats) at which it is looked at."""
+    def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
+        """The profile of one epoch."""
 
 
 class AllocationDecomposition(_ProfileBound):
@@ -227,9 +227,7 @@ class AllocationDecomposition(_ProfileBound):
     name = "allocation_decomposition"
     source = "Feldman and Shenfeld 2025, by decomposition"
 
-    def _profile(
-        self, round: RandomAllocation, rounds: int, delta: float
-    ) -> tuple[EpochProfile, float]:
+    def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
         t = round.steps
         sampled = poisson_epoch(round, 1.0 / t)
         used = -math.expm1(t * math.log1p(-1.0 / t)) if t > 1 else 1.0
@@ -272,9 +270,7 @@ class AllocationPoisson(_ProfileBound):
             return None
         return f"cosh(eps0) sqrt((2/t) log(1/delta')) < 1 - 1/t, got {g:.3g}"
 
-    def _profile(
-        self, round: RandomAllocation, rounds: int, delta: float
-    ) -> tuple[EpochProfile, float]:
+    def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
         sampled = poisson_epoch(round, self.rate(round, rounds=rounds, delta=delta))
         more = 2.0 * _SHARE * delta / rounds
 

@@ -19,6 +19,12 @@ from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.registry import Kinds
 
+Inputs = tuple[int, int]
+"""The target's input under a dataset, and under its neighbour."""
+
+Letters = tuple[Array, float | Array]
+"""Probabilities of messages from two inputs and in the blanket, and bounds on their errors."""
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -151,14 +157,9 @@ class RunsOnData(ABC):
 
     @abstractmethod
     def randomize(self, values: Any, rng: np.random.Generator | None = None, /) -> Any:
-        """Randomize each user's value independently.
+        """Randomize each user's value (along the first axes) independently, one message per value.
 
-        Args:
-            values: the users' values, one after the other along the first axes.
-            rng: source of randomness; by default the operating system's cryptographic one.
-
-        Returns:
-            One message per value.
+        The source of randomness is by default the operating system's cryptographic one.
         """
 
 
@@ -194,9 +195,7 @@ class ConcreteRandomizer(LocalRandomizer):
         return False
 
     @abstractmethod
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, float | Array]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """Finitely many messages that bound the true ones on one side, for a pair of inputs.
 
         Args:
@@ -290,9 +289,7 @@ class FiniteRandomizer(ConcreteRandomizer):
             ``(len(inputs) + 1, m)``.
         """
 
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, float | Array]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """The classes of messages themselves, on either side."""
         return self.classes(inputs), 0.0
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound
-from shuffle_accountant.randomizers.base import RunsOnInputs
+from shuffle_accountant.randomizers.base import Inputs, Letters, RunsOnInputs
 
 # Largest number of cells of a line, and number of knots from which their edges are found.
 _MOST_CELLS, _KNOTS = 1 << 15, 512
@@ -143,9 +143,7 @@ class ContinuousRandomizer(RunsOnInputs):
         """Logarithm (nats) of the largest likelihood ratio of the target's input to the blanket."""
         return self.eps0
 
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, Array | float]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """Cells of equal width in the log-likelihood ratio, outwards from the crossing.
 
         The tail is given away where the ratio has no bound.

@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.numerics.rounding import Array, Bound, exponential, roundings
-from shuffle_accountant.randomizers.base import FromArguments, GivenEps0
+from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, Inputs, Letters
 from shuffle_accountant.randomizers.checks import generator, unit_values
 from shuffle_accountant.randomizers.continuous import (
     LARGEST_LOG,
@@ -105,9 +105,7 @@ class LaplaceRandomizer(GivenEps0, _SymmetricNoise):
         """Logarithm of ``eps0/2 e^(-eps0 |y - x|)``."""
         return np.asarray(math.log(0.5 * self._eps0) - self._eps0 * np.abs(y - x))
 
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, float]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """Cells of equal width in the logarithm of the ratio, in closed form; no tail is cut.
 
         With E = e^eps0 the blanket's density is ``(eps0/2) e^(-eps0 max(|y|, |1-y|))``. Messages

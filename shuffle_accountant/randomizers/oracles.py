@@ -44,6 +44,7 @@ from shuffle_accountant.randomizers.randomized_response import (
 
 Bits = NDArray[np.bool_]
 Counts = tuple[Array, Array, Array]
+Counted, Words = NDArray[np.int64], NDArray[np.uint64]
 
 # Largest number of bits whose sum always fits into an unsigned byte.
 _BITS = 255
@@ -524,9 +525,7 @@ def _mixed(state: Any) -> Any:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def support_counts(
-    seeds: NDArray[np.int64], buckets: NDArray[np.int64], categories: int, modulus: int
-) -> NDArray[np.int64]:
+def support_counts(seeds: Counted, buckets: Counted, categories: int, modulus: int) -> Counted:
     """Number of messages, per category, whose hash function puts it into the message's bucket.
 
     The ``seeds`` and ``buckets`` are those of the messages, shape (n,); the ``modulus`` is the
@@ -554,9 +553,7 @@ def support_counts(
         return sum(parts, start=np.zeros(categories, dtype=np.int64))
 
 
-def _count_blocks(
-    starts: NDArray[np.uint64], wanted: NDArray[np.uint64], categories: int, modulus: int
-) -> NDArray[np.int64]:
+def _count_blocks(starts: Words, wanted: Words, categories: int, modulus: int) -> Counted:
     """Support counts without a compiler: remainders by NumPy, a block of messages at a time."""
     steps = np.arange(1, categories + 1, dtype=np.uint64)
     counts = np.zeros(categories, dtype=np.int64)

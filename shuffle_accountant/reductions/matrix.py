@@ -67,6 +67,9 @@ from shuffle_accountant.losses.steps.far_apart import gaussian_mean_loss
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.reductions.base import Pair
 
+Floats = tuple[float, ...]
+# A chain: g, theta and w, relative to the variance.
+Chain = tuple[float, float, float]
 # Candidates of g, relative to the variance, for chains above and below, and of theta.
 _COMMON = (0.45, 0.55, 0.65, 0.75, 0.82, 0.88, 0.94, 1.0, 1.1)
 _COMMON_BELOW = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -101,9 +104,7 @@ def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> Pair:
     return Pair("correlated noise, tree", ends)
 
 
-def banded(
-    coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
-) -> Pair:
+def banded(coefficients: Floats, noise_multiplier: float, bins: int, epochs: int) -> Pair:
     """The dominating pair of a deal whose noise is correlated over a band of steps.
 
     The p ``coefficients`` are those of a column of the Toeplitz encoder; p <= bins if epochs > 1.
@@ -150,7 +151,7 @@ def bands_are_a_pair(coefficients: Sequence[float], bins: int, epochs: int) -> b
 
 
 def _from_below(
-    coefficients: tuple[float, ...], precision: float, bins: int, epochs: int
+    coefficients: Floats, precision: float, bins: int, epochs: int
 ) -> ChainsBelow | UnknownRatios:
     """Chains below the covariances of a banded encoder's columns, without bars."""
     c = np.asarray(coefficients)
@@ -192,7 +193,7 @@ def _from_below(
     return ChainsBelow(variance, False, tuple(scales.tolist()), block, *parts)
 
 
-def _within_blocks(shape: Array, variance: float) -> tuple[float, float, float]:
+def _within_blocks(shape: Array, variance: float) -> Chain:
     """The chain with no covariance above those of as many bins as there are bands."""
     away, found = np.arange(1.0, shape.size), [(1.0, 0.0, 0.0)]
     for theta in np.linspace(0.01, 0.99, 99).tolist():
@@ -202,7 +203,7 @@ def _within_blocks(shape: Array, variance: float) -> tuple[float, float, float]:
     return max(found, key=lambda one: _moment(one, variance, shape.size, _WEIGHT_BELOW))
 
 
-def _moment(chain: tuple[float, float, float], variance: float, bins: int, weight: float) -> float:
+def _moment(chain: Chain, variance: float, bins: int, weight: float) -> float:
     """Second moment of the sum of a chain's ratios per bin, at a multiple of the variance."""
     common, theta, own = chain
     away = np.arange(bins)
@@ -217,7 +218,7 @@ def _kernel(c: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
+def _fitted(kernel: Floats, variance: float, bins: int) -> ChainRatios:
     """The chain above a Toeplitz covariance that reveals least at a delta of about 1e-6."""
     shape = np.asarray(kernel) / kernel[0]
     found = _candidates(tuple(shape.tolist()), bins, above=True)
@@ -231,7 +232,7 @@ def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
 
 
 @lru_cache(maxsize=64)
-def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
+def _around(kernel: Floats, variance: float, bins: int) -> ChainRatios:
     """The ring above a banded covariance around b bins that reveals least by its second moment."""
     from scipy.optimize import linprog
 
@@ -264,9 +265,7 @@ def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
 
 
 @lru_cache(maxsize=64)
-def _candidates(
-    shape: tuple[float, ...], bins: int, *, above: bool
-) -> tuple[tuple[float, float, float], ...]:
+def _candidates(shape: Floats, bins: int, *, above: bool) -> tuple[Chain, ...]:
     """Values (g, theta, w), relative to the variance, of chains above a covariance, or below it.
 
     The ``shape`` is the covariance by distance, the first 1.
@@ -294,9 +293,7 @@ def _candidates(
     return tuple(found)
 
 
-def _checked(
-    shape: tuple[float, ...], common: float, theta: float, added: Array, sign: float
-) -> float:
+def _checked(shape: Floats, common: float, theta: float, added: Array, sign: float) -> float:
     """The least w, or the largest, for which spectral densities are proved to be in order.
 
     Times ``1 - 2 theta cos + theta^2`` their difference is a trigonometric polynomial, which is
