@@ -144,10 +144,11 @@ class BlanketBound:
         self, eps0: float, users: int, delta: float, categories: int | None
     ) -> tuple[float, str | None]:
         """The smallest epsilon below eps0 that reaches delta, from above; or what is not met."""
-        target = math.log(validate.open_unit(delta=delta))
+        delta = validate.open_unit(delta=delta)
         eps0, users, categories, unmet = _setting(eps0, users, categories)
         if unmet is not None:
             return math.inf, unmet
+        target = math.log(delta)
 
         def excess(epsilon: float) -> float:
             if not 0.0 < epsilon < eps0:  # rounded, next to the least double
