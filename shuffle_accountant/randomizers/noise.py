@@ -96,6 +96,11 @@ class LaplaceRandomizer(GivenEps0, _SymmetricNoise):
         """Scale of the noise, ``1/eps0``; its standard deviation is sqrt(2) times that."""
         return 1.0 / self._eps0
 
+    @property
+    def blanket_mass(self) -> float:
+        """Probability that a message is a draw from the blanket: ``e^(-eps0/2)``."""
+        return math.exp(-0.5 * self._eps0)
+
     def cdf(self, x: float, y: Array) -> Array:
         """Probability of messages up to y from input x."""
         tail = 0.5 * np.exp(-self._eps0 * np.abs(y - x))
