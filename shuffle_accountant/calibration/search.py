@@ -189,7 +189,6 @@ def first_that_meets(
         rough: a cheap estimate of the logarithm of the measure over the target, which says where to
             look.
         close: that of its certified upper end, not positive where the target is met.
-        guess: starting point of the search.
         slope: slope of these over the logarithm of the value, roughly; nan if it is not known.
 
     Returns:
@@ -272,8 +271,6 @@ class RiskTarget(ABC):
         """The first candidate of the ladder that meets the target, with its evidence.
 
         Args:
-            protocol: that of a candidate.
-            guess: starting point of the search.
             slope: slope of log-epsilon over the logarithm of the candidate, roughly.
             safest: the last candidate in words.
 

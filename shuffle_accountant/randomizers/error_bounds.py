@@ -114,16 +114,10 @@ def largest_mean_deviation(
 def shares_between(
     counts: Array, held: float, other: float, *, users: int, failure: float
 ) -> tuple[Array, Array]:
-    """Intervals of the shares of users who hold each category, from the categories' counts.
+    """Lower and upper ends, in [0, 1], of the shares of users who hold each category.
 
-    Args:
-        counts: number of messages that count for each category, in [0, users], shape (k,).
-        held: probability that a user who holds a category is in its count, above ``other``.
-        other: probability that one who does not is in it.
-        failure: probability that one interval does not contain its share, in (0, 1).
-
-    Returns:
-        Lower and upper ends in [0, 1], shape (k,) each.
+    From the categories' counts, in [0, users], shape (k,). The probabilities ``held`` > ``other``
+    are as for `largest_deviation`; ``failure`` is that of one interval.
     """
     side = math.log(0.5 * failure)
     most = _most_holders(counts, held, other, users, side)

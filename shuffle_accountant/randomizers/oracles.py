@@ -528,8 +528,7 @@ def _mixed(state: Any) -> Any:
 def support_counts(seeds: Counted, buckets: Counted, categories: int, modulus: int) -> Counted:
     """Number of messages, per category, whose hash function puts it into the message's bucket.
 
-    The ``seeds`` and ``buckets`` are those of the messages, shape (n,); the ``modulus`` is the
-    number of buckets. The memory needed beyond the messages is a small multiple of the counts'.
+    The ``modulus`` is the number of buckets. The memory needed is a small multiple of the counts'.
     """
     starts, wanted = seeds.astype(np.uint64), buckets.astype(np.uint64)
     fast = compiled(_count, _mixed)

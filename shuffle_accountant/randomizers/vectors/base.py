@@ -296,12 +296,9 @@ def safe_probability(log_odds: float) -> float:
     """The largest probability p, up to round-off, with ``p/(1 - p) <= e^log_odds`` for certain.
 
     It is a multiple of 2^-53, so that 1 - p is exact and a coin with exactly this chance exists.
-    The true odds are never above those asked for; they are below by a relative 1e-12 or 2^-53/(1 -
-    p), whichever is more. Beyond log-odds of 36.7 it is 1 - 2^-53.
-
-    Args:
-        log_odds: natural logarithm of the largest odds allowed, finite, with its own rounding of at
-            most a few units in the last place.
+    The true odds are never above those asked for, whose natural logarithm may be off by a few units
+    in its last place; they are below by a relative 1e-12 or 2^-53/(1 - p), whichever is more.
+    Beyond log-odds of 36.7 it is 1 - 2^-53.
     """
     # exp turns an absolute error of |log_odds| * 2^-52 into a relative one; 2^-50 per unit and 8
     # more units cover that, the two further operations and the caller's own rounding.
