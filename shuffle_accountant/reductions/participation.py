@@ -103,8 +103,7 @@ class _Takers:
 
     def parts(self, side: Bound, effort: Effort) -> tuple[tuple[Part, ...], float]:
         samples, missing = self.samples(side, effort)
-        drawn = (self._drawn(one.users, one.fraction) if one.users else None for one in samples)
-        return tuple(map(Part, (one.weight for one in samples), drawn)), missing
+        return tuple(self._part(one) for one in samples), missing
 
     def samples(self, side: Bound, effort: Effort) -> tuple[tuple[Sample, ...], float]:
         """A sample for nobody, and one or two for each block of numbers of users."""
@@ -167,6 +166,10 @@ class _Takers:
         moved = roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
         fraction = min(drawn / self.trials * (1.0 + moved), math.nextafter(1.0, 0.0))
         return Sample(weight, users, fraction if drawn < self.trials else 1.0)
+
+    def _part(self, sample: Sample) -> Part:
+        drawn = self._drawn(sample.users, sample.fraction) if sample.users else None
+        return Part(sample.weight, drawn)
 
     def _drawn(self, users: int, fraction: float = 1.0) -> PrivacyLoss:
         """The loss of a round of this many users, a fraction of all."""
