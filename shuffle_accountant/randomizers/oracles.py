@@ -44,7 +44,8 @@ from shuffle_accountant.randomizers.randomized_response import (
 
 Bits = NDArray[np.bool_]
 Counts = tuple[Array, Array, Array]
-Counted, Words = NDArray[np.int64], NDArray[np.uint64]
+Counted = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 # Largest number of bits whose sum always fits into an unsigned byte.
 _BITS = 255
