@@ -137,10 +137,10 @@ if TYPE_CHECKING:
     from shuffle_accountant.randomizers.count_laws import DiscreteGaussian as DiscreteGaussian
     from shuffle_accountant.randomizers.count_laws import NegativeBinomial as NegativeBinomial
     from shuffle_accountant.randomizers.count_laws import Poisson as Poisson
-    from shuffle_accountant.randomizers.general import (
+    from shuffle_accountant.randomizers.channel import (
         ApproximateRandomizer as ApproximateRandomizer,
     )
-    from shuffle_accountant.randomizers.general import GeneralRandomizer as GeneralRandomizer
+    from shuffle_accountant.randomizers.channel import GeneralRandomizer as GeneralRandomizer
     from shuffle_accountant.randomizers.noise import GaussianRandomizer as GaussianRandomizer
     from shuffle_accountant.randomizers.noise import GaussianVectors as GaussianVectors
     from shuffle_accountant.randomizers.noise import LaplaceRandomizer as LaplaceRandomizer
@@ -202,10 +202,9 @@ if not TYPE_CHECKING:
         "LooseBracketWarning PrivacyProfile TradeOffCurve WeakPrivacyWarning",
         "calibration.calibrate": "max_eps0 max_rounds min_noise_multiplier min_users",
         "deployment.description": "Deployment",
-        "randomizers.channel": "DiscreteRandomizer",
+        "randomizers.channel": "ApproximateRandomizer DiscreteRandomizer GeneralRandomizer",
         "randomizers.count_laws": "AsymmetricGeometric Binomial DiscreteGaussian "
         "NegativeBinomial Poisson",
-        "randomizers.general": "ApproximateRandomizer GeneralRandomizer",
         "randomizers.noise": "GaussianRandomizer GaussianVectors LaplaceRandomizer",
         "randomizers.oracles": "HadamardResponse LocalHashing RAPPOR SubsetSelection",
         "randomizers.randomized_response": "BinaryRandomizedResponse RandomizedResponse",

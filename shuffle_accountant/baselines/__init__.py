@@ -1,9 +1,8 @@
 """Published bounds to compare with, each exactly its paper's.
 
-Each one is a module, or an object of `closed_forms` or `privacy_blanket`, that follows
-`shuffle_accountant.baselines.question`: ``name``, ``source``, ``sound``, ``valid(...)``,
-``epsilon(...)`` and, where the bound is a curve, ``delta(...)``; it is imported when it is first
-asked for. `BOUNDS` holds all of them as objects of one kind.
+Each one is a module or an object with the interface of
+`shuffle_accountant.baselines.question.PublishedBound`, and is imported when it is first asked for.
+`BOUNDS` holds all of them as objects of one kind.
 """
 
 from __future__ import annotations
@@ -14,20 +13,19 @@ from shuffle_accountant.facades import lazy_attributes
 
 if TYPE_CHECKING:
     from shuffle_accountant.baselines import (
-        allocation_decomposition,
-        allocation_poisson,
         alpha_grid,
-        clones_enumeration,
         girgis,
         rdp,
-        specialised_clones,
         strong_composition,
     )
     from shuffle_accountant.baselines.closed_forms import (
         clones_closed_form,
+        clones_enumeration,
         erlingsson,
+        specialised_clones,
         strong_clones_closed_form,
     )
+    from shuffle_accountant.baselines.one_epoch import allocation_decomposition, allocation_poisson
     from shuffle_accountant.baselines.privacy_blanket import blanket_bennett, blanket_hoeffding
     from shuffle_accountant.baselines.question import BOUNDS
 
@@ -51,10 +49,14 @@ __all__ = [
 # Where those are defined that are objects, not modules.
 _HOMES = {
     "BOUNDS": "question",
+    "allocation_decomposition": "one_epoch",
+    "allocation_poisson": "one_epoch",
     "blanket_bennett": "privacy_blanket",
     "blanket_hoeffding": "privacy_blanket",
     "clones_closed_form": "closed_forms",
+    "clones_enumeration": "closed_forms",
     "erlingsson": "closed_forms",
+    "specialised_clones": "closed_forms",
     "strong_clones_closed_form": "closed_forms",
 }
 

@@ -69,13 +69,10 @@ def pair(round: ShuffleRound, *, points: int, reach: float = 0.25) -> PldAtoms:
 
 
 def delta(round: ShuffleRound, *, epsilon: float, points: int, reach: float = 0.25) -> float:
-    """Delta of one round at epsilon by the gridded pair.
+    """Delta of one round at epsilon by the gridded `pair`, whose arguments the others are.
 
     Args:
-        round: what happens in the round, sampled or not.
         epsilon: nats, finite, >= 0.
-        points: number of intervals of the grid over [-reach, reach], even, in [2, 10^6].
-        reach: largest loss on the grid, nats, in [1e-100, 700].
     """
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
     return divergence_of(pair(round, points=points, reach=reach), epsilon)

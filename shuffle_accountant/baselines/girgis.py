@@ -49,14 +49,9 @@ MOST_ROUNDS = 2**53
 MOST_EPS0 = 1e200
 """Beyond it the bound of many rounds may be no double."""
 
-# Most terms summed where each is at most half the one before: the rest is below rounding.
-_FEW = 80
-
 # All orders below `_EVERY` are tried, then orders that grow by the factor `_STEP`.
 _EVERY = 64
 _STEP = 1.2
-# Relative width to which the best order is located; the loss in epsilon is about its square.
-_ORDER_TOLERANCE = 1e-4
 
 
 def valid(
@@ -68,7 +63,7 @@ def valid(
     delta: float,
     upsilon_factor: float = 1.0,
 ) -> str | None:
-    """The condition that is not met, or None.
+    """The condition that is not met, or None, for the arguments of `epsilon`.
 
     The theorem has none but that orders are integers >= 2; beyond `MOST_EPS0` the bound may be no
     double.
@@ -114,7 +109,8 @@ def epsilon(
         orders.append(min(math.ceil(orders[-1] * _STEP), MOST_ORDER))
     place, _ = lowest(map(at, orders))
     low, high = orders[max(place - 1, 0)], orders[min(place + 1, len(orders) - 1)]
-    while high - low > max(3, _ORDER_TOLERANCE * low):  # one valley between neighbours
+    # one valley between neighbours; the loss in epsilon is about the square of the relative width
+    while high - low > max(3, 1e-4 * low):
         third = (high - low) // 3
         if at(low + third) <= at(high - third):
             high -= third
@@ -134,11 +130,7 @@ def renyi_divergence(
     """The theorem's bound of the Rényi divergence of one round, nats.
 
     Args:
-        eps0: local privacy parameter, nats, finite, >= 0.
-        users: messages in the round, >= 1.
-        population: users that those of the round are drawn from; by default all take part.
-        order: integer in [2, 2^20].
-        upsilon_factor: 1 for the theorem, 0.5 for the script behind the published figure.
+        order: integer in [2, 2^20]; the other arguments are those of `epsilon`.
     """
     setting = _Setting.of(eps0, users, population, upsilon_factor)
     order = validate.integer(minimum=2, maximum=MOST_ORDER, order=order)
@@ -180,8 +172,8 @@ class _Setting:
         square = math.log(2.0 * order * (order - 1.0)) + 2.0 * (log_g + log_gap) - log_k - eps0
 
         step = log_g + 0.5 * (math.log(2.0) - log_k) + log_ratio
-        # terms fall at least by order^1.5 e^step each: if that is below 1/2, few of them count
-        last = order if 1.5 * math.log(order) + step > -math.log(2.0) else min(order, _FEW)
+        # terms fall at least by order^1.5 e^step each: if that is below 1/2, 80 of them count
+        last = order if 1.5 * math.log(order) + step > -math.log(2.0) else min(order, 80)
         j = np.arange(3.0, last + 1.0)
         factorials, halves = _log_gammas(2 ** (order + 1).bit_length())
         log_choose = factorials[order] - factorials[3 : last + 1]

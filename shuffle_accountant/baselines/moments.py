@@ -4,7 +4,7 @@
 hockey-stick divergences with positive weights, so that of the upper pair is not below the true one,
 and that of the lower pair not above.
 
-*Losses too rare for a double.* Of total probability ``tau``, in an event S, they add at most
+*Losses too rare for a double.* Of total probability ``tau`` they add at most
 ``tau e^(t largest)`` to the moment. For the clones, by Hölder's inequality, they also add at most
 ``tau^(1 - 1/p) E_P[e^(p t L)]^(1/p)`` for every p > 1, and that moment has a bound of its own: see
 `_clones_bound`.
@@ -43,34 +43,13 @@ from shuffle_accountant.numerics.binomial import log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, pairwise_sum
 
-__all__ = [
-    "UNBOUNDED_TAIL",
-    "LogMoments",
-    "best_delta",
-    "best_epsilon",
-    "epsilon_of",
-    "log_moments",
-    "lowest",
-]
-
 LogMoment = Callable[[float], float]
 # Excess orders t = order - 1 that are tried first, eight per decade.
 _LADDER = np.logspace(-8.0, 14.0, 22 * 8 + 1)
-# Rises in a row after which the search over orders ends: rounding makes no more than one or two.
-_RISES = 6
 # Probability mass of losses left out: for clones, which are cheap to list, for other randomizers,
 # and for losses without a largest value.
 _CLONES_TAIL, _TAIL, UNBOUNDED_TAIL = 1e-300, 1e-60, 1e-24
-# Blocks of decoy counts move moments by half of this, relative; connecting the dots by less.
-_RESOLUTION = 2.5e-4
-# Grid cells per standard deviation of the loss; least spacing, in nats; most cells of the grid.
-_CELLS_PER_DEVIATION = 100.0
-_LEAST_SPACING = 1e-280
-_MOST_CELLS = 4_000_000
-# Mass up to which a grid point is dropped from lower bounds, as subnormal doubles lack digits.
-_SMALLEST = 1e-300
 _HOELDER = (1.05, 1.2, 1.5, 2.0, 3.0, 5.0)
-_BLOCKS = 400
 # Relative amount by which chances of decoys are lowered, for their rounding.
 _LESS = 1e-9
 
@@ -104,12 +83,12 @@ def lowest(values: Iterable[float]) -> tuple[int, float]:
             best, place, rises = value, i, 0
         elif best < math.inf:
             rises += 1
-            if rises >= _RISES:
+            if rises >= 6:  # rounding makes no more than one or two in a row
                 break
     return place, best
 
 
-def _least(function: Callable[[float], float]) -> float:
+def _least(function: LogMoment) -> float:
     """Minimum over t > 0 of a quasi-convex function; inf on the right is allowed."""
     from scipy.optimize import minimize_scalar
 
@@ -196,28 +175,27 @@ def log_moments(loss: PrivacyLoss, side: Bound) -> LogMoments:
         inner = inner.inner
     clones = isinstance(inner, BinaryLoss) and isinstance(inner.source, NumberOfClones)
     tail = _CLONES_TAIL if clones else _TAIL
-    if loss.largest == math.inf:
-        tail = UNBOUNDED_TAIL
+    tail = tail if loss.largest < math.inf else UNBOUNDED_TAIL
     # a grid of subnormal losses would have no digits
-    spacing = max(loss.deviation / _CELLS_PER_DEVIATION, _LEAST_SPACING)
+    spacing = max(loss.deviation / 100.0, 1e-280)
     if loss.largest < math.inf:  # the largest loss should be a grid point
         spacing = loss.largest / math.ceil(loss.largest / spacing)
-    effort = Effort(tail=tail, resolution=_RESOLUTION)
+    # blocks of decoy counts move moments by half of the resolution, connecting the dots by less
+    effort = Effort(tail=tail, resolution=2.5e-4)
     while True:
         try:
-            grid = loss_grid(loss, side, spacing, effort, _MOST_CELLS)
+            grid = loss_grid(loss, side, spacing, effort, 4_000_000)
             break
         except GridTooFine as refused:
             spacing *= 1.01 * refused.factor
     upper = side is Bound.PESSIMISTIC
     # masses near the end of the doubles have no digits: the lower side does without them, and on
     # the upper one the infinite mass makes up for them
-    least = 0.0 if upper else _SMALLEST
+    least = 0.0 if upper else 1e-300
     kept = grid.mass > least
-    sign = 1.0 if upper else -1.0
     return LogMoments(
         side=side,
-        loss=grid.losses[kept] + sign * grid.loss_error,
+        loss=grid.losses[kept] + (grid.loss_error if upper else -grid.loss_error),
         log_mass=np.log(grid.mass[kept]),
         infinite=grid.infinite if grid.infinite > least else 0.0,
         largest=loss.largest,
@@ -236,13 +214,14 @@ def _clones(loss: PrivacyLoss) -> NumberOfClones | None:
     source = loss.source if isinstance(loss, BinaryLoss) else None
     if isinstance(source, NumberOfClones):
         return source if source.largest < math.inf else None
-    eps0, decoys = loss.largest, -1
+    eps0 = loss.largest
     if isinstance(source, NumberOfMixedResponses):
-        if [group.chance for group in source.others] == [source.gamma]:
-            decoys = source.others[0].users
+        if [group.chance for group in source.others] != [source.gamma]:
+            return None
+        decoys = source.others[0].users
     elif isinstance(loss, BlanketLoss) and all(_hidden(pair, eps0) for pair in loss.pairs):
         decoys = loss.users - 1
-    if decoys < 0:
+    else:
         return None
     ratio = math.exp(-eps0)
     rate = 2.0 * ratio / (1.0 + ratio)
@@ -269,16 +248,12 @@ def _clones_bound(clones: NumberOfClones, t: float) -> float:
     with m. Other losses add at most 1. Blocks of m are taken at their smallest, with the
     probability of all m up to their largest. Sampling the users makes moments smaller.
     """
-    log2 = math.log(2.0)
-    first = np.unique(np.floor(np.geomspace(1.0, clones.decoys + 1.0, _BLOCKS)))
+    first = np.unique(np.floor(np.geomspace(1.0, clones.decoys + 1.0, 400)))
     last = np.append(first[1:] - 1.0, clones.decoys + 1.0)
     s = t * clones.largest / first
-    moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - log2)
+    moment = s + first * (s + np.log1p(np.exp(-2.0 * s)) - math.log(2.0))
     # P(C <= last - 1), through the number of blank decoys
-    decoys = float(clones.decoys)
-    weight = log_upper_tail(
-        decoys - (last - 1.0), np.full(last.size, decoys), clones.idle, clones.rate
-    )
-    return float(
-        np.logaddexp.reduce(np.append(np.minimum(moment, t * clones.largest) + weight, 0.0))
-    )
+    decoys = np.full(last.size, float(clones.decoys))
+    weight = log_upper_tail(decoys - (last - 1.0), decoys, clones.idle, clones.rate)
+    terms = np.append(np.minimum(moment, t * clones.largest) + weight, 0.0)
+    return float(np.logaddexp.reduce(terms))

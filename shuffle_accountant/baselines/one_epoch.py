@@ -1,17 +1,36 @@
 """Bounds of one epoch of random allocation, by its privacy profile, and how epochs compose.
 
-A bound gives the profile of an epoch in both orders of the neighbours. The lower convex hull of
-points of it is a profile again, that of a pair of laws (Doroshenko et al. 2022), and several epochs
-are the composition of that pair, certified by the package's own accountant. So nothing is lost but
-what the bound itself loses. Adjacency: zero-out.
+Feldman and Shenfeld 2025, for an epoch of t steps; zero-out adjacency; upper bounds.
+
+*allocation_decomposition*, the bound by decomposition, with ``l = 1 - (1 - 1/t)^t``, the chance
+that Poisson sampling at rate 1/t uses a record at all in t steps, and ``d`` the profiles of t
+Poisson-sampled steps:
+
+    remove(e) <= d_remove(log(1 + l (e^e - 1))) / l,
+    add(e) <= d_add(-log(1 - l (1 - e^-e))) (l + e^e (1 - l)) / l.
+
+*allocation_poisson*, Theorem 4.1, for steps that are (eps0, delta0)-private: an epoch loses no more
+than t Poisson-sampled steps at the higher rate
+
+    eta = 1 / (t (1 - g)),   g = min(cosh(eps0) sqrt((2/t) log(1/delta')), 1 - 1/t),
+
+but for ``t delta0 + delta'``, in both orders. Here ``t delta0`` and ``delta'`` are a quarter of an
+epoch's share of delta each. Where g is 1 - 1/t every step counts in full, which is taken for a
+condition that is not met.
+
+The lower convex hull of points of a profile is a profile again, that of a pair of laws (Doroshenko
+et al. 2022), and several epochs are the composition of that pair, certified by the package's own
+accountant. So nothing is lost but what the bound itself loses.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,38 +41,43 @@ from shuffle_accountant.baselines.question import (
     OutsideValidityError,
     PublishedBound,
     Question,
+    register,
+    require,
 )
 from shuffle_accountant.engine.composed_law import composed_law
+from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.lattice.grid import PldGrid
 from shuffle_accountant.lattice.profile import profile_atoms
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.tabulated import PldTable
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import certified_at
 from shuffle_accountant.rounds.batches import PoissonSampled
+from shuffle_accountant.rounds.mechanisms import step_ratio
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
 __all__ = [
-    "EpochBound",
-    "EpochProfile",
-    "PoissonEpoch",
-    "checked",
-    "composed_epsilon",
-    "one_use",
-    "poisson_epoch",
-    "profile_of",
+    "AllocationDecomposition",
+    "AllocationPoisson",
+    "allocation_decomposition",
+    "allocation_poisson",
 ]
 
 # Points of a profile; spacing of loss grids relative to the deviation; relative tolerance.
 _POINTS = 600
 _SPACING = 2e-3
 _TOLERANCE = 1e-3
-# Largest loss, in nats, at which profiles are evaluated.
-_LARGEST_LOSS = 600.0
+# Share of an epoch's delta for t delta0, and the same for delta'.
+_SHARE = 0.25
+# Largest eps0 (nats) of a step: above, cosh overflows.
+_LARGEST_EPS0 = 700.0
 
 # From losses >= 0 (nats) to upper bounds of the profile there: record removed, record added.
 EpochProfile = Callable[[Array], tuple[Array, Array]]
+# A profile, and the largest loss (nats) at which it is looked at.
+Followed = tuple[EpochProfile, float]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,15 +98,6 @@ class EpochBound(PublishedBound):
             return
         ((one, count),) = epochs
         yield Answer.of(lambda: self.epsilon(one, rounds=count, delta=question.delta))
-
-
-def checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:
-    """The checked epoch, number of epochs (>= 0) and delta in (0, 1), as Python's own numbers."""
-    return (
-        validate.instance(RandomAllocation, round=round),
-        validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds),
-        validate.open_unit(delta=delta),
-    )
 
 
 def one_use(round: RandomAllocation) -> str | None:
@@ -114,9 +129,9 @@ class PoissonEpoch:
 
     @property
     def reach(self) -> float:
-        """Largest loss of either order that is followed, nats."""
+        """Largest loss of either order that is followed, nats, at most 600."""
         top = max(float(law.losses[-1]) for law in (self.remove, self.add))
-        return min(max(top, self.remove.spacing), _LARGEST_LOSS)
+        return min(max(top, self.remove.spacing), 600.0)
 
 
 @lru_cache(maxsize=8)
@@ -133,10 +148,7 @@ def composed_epsilon(
 ) -> float:
     """Epsilon (nats) of ``rounds`` >= 1 epochs with a profile, composed; an upper bound.
 
-    Args:
-        name: of the bound.
-        profile: of one epoch.
-        reach: losses up to here are looked at, nats.
+    Losses up to ``reach`` (nats) are looked at.
 
     Raises:
         OutsideValidityError: the profile does not fall to delta.
@@ -148,9 +160,8 @@ def composed_epsilon(
     tables = []
     for one, other in ((removed, added), (added, removed)):
         atoms = profile_atoms(losses, (one, one), (other, other), 0.0, Bound.PESSIMISTIC)
-        loss, mass = atoms.loss, atoms.mass
-        order = np.argsort(loss)
-        tables.append(PldTable(loss[order], mass[order], infinity_mass=min(atoms.infinite, 1.0)))
+        order, infinite = np.argsort(atoms.loss), min(atoms.infinite, 1.0)
+        tables.append(PldTable(atoms.loss[order], atoms.mass[order], infinity_mass=infinite))
     epoch = PldRound.from_tables(*tables, adjacency=Adjacency.ZERO_OUT)
     found, _ = certified_at([(epoch, rounds)], _TOLERANCE, delta=delta)
     if found.upper == math.inf:
@@ -163,10 +174,152 @@ def profile_of(law: PldGrid, losses: Array) -> Array:
     x, mass = law.losses, law.mass
     # sums from the largest loss down, of masses and of masses times e^-(L - first)
     shift = float(x[0])
-    above = np.append(np.cumsum(mass[::-1])[::-1], 0.0)
-    scaled = np.append(np.cumsum((mass * np.exp(-np.minimum(x - shift, 700.0)))[::-1])[::-1], 0.0)
+    above, scaled = (
+        np.append(np.cumsum(one[::-1])[::-1], 0.0)
+        for one in (mass, mass * np.exp(-np.minimum(x - shift, 700.0)))
+    )
     at = np.searchsorted(x, losses, side="right")
-    with np.errstate(over="ignore"):
-        growth = np.exp(np.minimum(losses - shift, 700.0))
+    growth = np.exp(np.minimum(losses - shift, 700.0))
     noise = 1e-11 * above[at]  # far more than sums and the exponential are off
     return np.asarray(above[at] - growth * scaled[at] + noise + law.infinite)
+
+
+class _ProfileBound(ABC):
+    """A bound of the profile of one epoch; see `PublishedBound`."""
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    sound: ClassVar[bool] = True
+
+    def valid(self, round: RandomAllocation, *, rounds: int = 1, delta: float = 0.5) -> str | None:
+        """The condition that is not met, or None, for the arguments of `epsilon`."""
+        round, rounds, delta = _checked(round, rounds, delta)
+        missing = one_use(round)
+        return missing if missing or not rounds else self._unmet(round, rounds, delta)
+
+    def epsilon(self, round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
+        """Epsilon (nats) of all epochs.
+
+        Args:
+            round: one epoch.
+            rounds: how many, each dealt anew, >= 0.
+            delta: in (0, 1).
+        """
+        require(self.name, self.valid(round, rounds=rounds, delta=delta))
+        round, rounds, delta = _checked(round, rounds, delta)
+        if rounds == 0:
+            return 0.0
+        profile, reach = self._profile(round, rounds, delta)
+        return composed_epsilon(self.name, profile, reach, rounds, delta)
+
+    def _unmet(self, round: RandomAllocation, rounds: int, delta: float) -> str | None:
+        """The condition on the steps that is not met, or None."""
+        return None
+
+    @abstractmethod
+    def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
+        """The profile of one epoch."""
+
+
+class AllocationDecomposition(_ProfileBound):
+    """Poisson sampling at rate 1/t, given that a record is used."""
+
+    name = "allocation_decomposition"
+    source = "Feldman and Shenfeld 2025, by decomposition"
+
+    def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
+        t = round.steps
+        sampled = poisson_epoch(round, 1.0 / t)
+        used = -math.expm1(t * math.log1p(-1.0 / t)) if t > 1 else 1.0
+
+        def profile(losses: Array) -> tuple[Array, Array]:
+            inner = np.log1p(used * np.expm1(losses))
+            with np.errstate(divide="ignore"):
+                outer = -np.log1p(used * np.expm1(-losses))
+            factor = (used + np.exp(losses) * (1.0 - used)) / used
+            return profile_of(sampled.remove, inner) / used, profile_of(sampled.add, outer) * factor
+
+        # removed: what Poisson sampling loses, once it is known that the record is used
+        return profile, math.log1p(math.expm1(min(sampled.reach, 600.0)) / used)
+
+
+class AllocationPoisson(_ProfileBound):
+    """Poisson sampling at a higher rate than 1/t."""
+
+    name = "allocation_poisson"
+    source = "Feldman and Shenfeld 2025, Theorem 4.1"
+
+    def rate(self, round: RandomAllocation, *, rounds: int = 1, delta: float) -> float:
+        """The theorem's sampling rate eta, in (0, 1].
+
+        Args:
+            round: one epoch.
+            rounds: how many, >= 1.
+            delta: in (0, 1).
+        """
+        validate.integer(minimum=1, rounds=rounds)
+        round, rounds, delta = _checked(round, rounds, delta)
+        require(self.name, one_use(round))
+        t = round.steps
+        g = min(_excess(round, rounds, delta), 1.0 - 1.0 / t)
+        return min(1.0 / (t * (1.0 - g)), 1.0)
+
+    def _unmet(self, round: RandomAllocation, rounds: int, delta: float) -> str | None:
+        g = _excess(round, rounds, delta)
+        if g < 1.0 - 1.0 / round.steps:
+            return None
+        return f"cosh(eps0) sqrt((2/t) log(1/delta')) < 1 - 1/t, got {g:.3g}"
+
+    def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
+        sampled = poisson_epoch(round, self.rate(round, rounds=rounds, delta=delta))
+        more = 2.0 * _SHARE * delta / rounds
+
+        def profile(losses: Array) -> tuple[Array, Array]:
+            removed, added = (profile_of(law, losses) for law in (sampled.remove, sampled.add))
+            return removed + more, added + more
+
+        return profile, sampled.reach
+
+
+def _checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:
+    """The checked epoch, number of epochs (>= 0) and delta in (0, 1), as Python's own numbers."""
+    return (
+        validate.instance(RandomAllocation, round=round),
+        validate.integer(minimum=0, maximum=MAX_ROUNDS, rounds=rounds),
+        validate.open_unit(delta=delta),
+    )
+
+
+def _excess(round: RandomAllocation, rounds: int, delta: float) -> float:
+    """``cosh(eps0) sqrt((2/t) log(1/delta'))``; inf for steps that no eps0 describes."""
+    ratio = step_ratio(round.mechanism, 1, Bound.PESSIMISTIC)
+    eps0 = _eps0(ratio, _SHARE * delta / rounds / round.steps)
+    if eps0 > _LARGEST_EPS0:
+        return math.inf
+    log_inverse = math.log(rounds / _SHARE) - math.log(delta)
+    return math.cosh(eps0) * math.sqrt(2.0 / round.steps * log_inverse)
+
+
+def _eps0(source: RatioSource, delta0: float) -> float:
+    """About the least eps0 with which a step is (eps0, delta0)-private; inf if there is none."""
+
+    def private(eps0: float) -> bool:
+        deltas = (source.alone(eps0, Bound.PESSIMISTIC, swapped) for swapped in (False, True))
+        return all(delta <= delta0 for delta in deltas)
+
+    low, high = 0.0, 1.0
+    while not private(high):
+        low, high = high, 2.0 * high
+        if high > 2.0 * _LARGEST_EPS0:
+            return math.inf
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if private(middle) else (middle, high)
+    return high
+
+
+allocation_decomposition, allocation_poisson = AllocationDecomposition(), AllocationPoisson()
+for _rank, _bound in ((190, allocation_decomposition), (200, allocation_poisson)):
+    register(EpochBound, _bound, about="epochs of random allocation", rank=_rank)
+
+explain_calls(__name__)

@@ -28,12 +28,7 @@ from dataclasses import dataclass
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.closed_forms import OneRoundBound
-from shuffle_accountant.baselines.question import (
-    OutsideValidityError,
-    check_protocol,
-    register,
-    require,
-)
+from shuffle_accountant.baselines.question import check_protocol, register, require
 from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.numerics.binomial import log1p_minus
 from shuffle_accountant.numerics.roots import find_crossing
@@ -106,19 +101,8 @@ class BlanketBound:
     def valid(
         self, *, eps0: float, users: int, delta: float, categories: int | None = None
     ) -> str | None:
-        """The condition that is not met, or None.
-
-        Args:
-            eps0: local privacy parameter, nats, finite, >= 0.
-            users: messages in the round, >= 1.
-            delta: in (0, 1).
-            categories: number k of values of randomized response, >= 2; None for any randomizer.
-        """
-        delta = validate.open_unit(delta=delta)
-        eps0, users, categories, unmet = _setting(eps0, users, categories)
-        if unmet is None and self._smallest(eps0, users, delta, categories) is None:
-            return _beyond(eps0, delta)
-        return unmet
+        """The condition that is not met, or None, for the arguments of `epsilon`."""
+        return self._smallest(eps0, users, delta, categories)[1]
 
     def epsilon(
         self, *, eps0: float, users: int, delta: float, categories: int | None = None
@@ -131,12 +115,8 @@ class BlanketBound:
             delta: in (0, 1).
             categories: number k of values of randomized response, >= 2; None for any randomizer.
         """
-        delta = validate.open_unit(delta=delta)
-        eps0, users, categories, unmet = _setting(eps0, users, categories)
+        found, unmet = self._smallest(eps0, users, delta, categories)
         require(self.name, unmet)
-        found = self._smallest(eps0, users, delta, categories)
-        if found is None:
-            raise OutsideValidityError(self.name, _beyond(eps0, delta))
         return found
 
     def delta(
@@ -162,8 +142,12 @@ class BlanketBound:
 
     def _smallest(
         self, eps0: float, users: int, delta: float, categories: int | None
-    ) -> float | None:
-        """The smallest epsilon below eps0 that reaches delta, from above; None without one."""
+    ) -> tuple[float, str | None]:
+        """The smallest epsilon below eps0 that reaches delta, from above; or what is not met."""
+        delta = validate.open_unit(delta=delta)
+        eps0, users, categories, unmet = _setting(eps0, users, categories)
+        if unmet is not None:
+            return math.inf, unmet
         target = math.log(delta)
 
         def excess(epsilon: float) -> float:
@@ -176,13 +160,9 @@ class BlanketBound:
             point = eps0 * 10.0 ** (step / _PER_DECADE)
             if excess(point) <= 0.0:
                 guess = 0.5 * (previous + point)
-                return find_crossing(excess, point, guess, 0.1 * point).right
+                return find_crossing(excess, point, guess, 0.1 * point).right, None
             previous = point
-        return None
-
-
-def _beyond(eps0: float, delta: float) -> str:
-    return f"epsilon < eps0 = {eps0:g}, where it does not reach delta = {delta:g}"
+        return math.inf, f"epsilon < eps0 = {eps0:g}, where it does not reach delta = {delta:g}"
 
 
 def _setting(

@@ -1,10 +1,9 @@
 """Questions to published bounds: a protocol, a delta, and the numbers that bounds need.
 
 Every published bound, a module or an object, has the interface of `PublishedBound`; all arguments
-are keyword-only, except for the round (or curve) that `rdp` and `strong_composition` are about. A
-module registers its bound at its end, so that a new bound is one new file; so may anybody else's.
-Two kinds share one interface: `ProtocolBound` for bounds that say themselves how rounds compose,
-and `shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
+are keyword-only, except for a round or curve. A module registers its bounds at its end. There are
+`ProtocolBound` for bounds that say themselves how rounds compose, and
+`shuffle_accountant.baselines.closed_forms.OneRoundBound` for those about one round.
 """
 
 from __future__ import annotations
@@ -22,22 +21,6 @@ from shuffle_accountant.facades import explain_calls
 from shuffle_accountant.registry import Registry
 from shuffle_accountant.rounds.protocol import Protocol
 from shuffle_accountant.rounds.shuffle import ShuffleRound
-
-__all__ = [
-    "BOUNDS",
-    "Answer",
-    "OneKind",
-    "OutsideValidityError",
-    "ProtocolBound",
-    "PublishedBound",
-    "Question",
-    "check_protocol",
-    "register",
-    "require",
-]
-
-# Largest number of users: counts are exact in double precision up to it.
-_MOST_USERS = 2**53
 
 
 class OutsideValidityError(ValueError):
@@ -61,7 +44,8 @@ def require(name: str, condition: str | None) -> None:
 def check_protocol(*, eps0: float, users: int) -> tuple[float, int]:
     """The two numbers that all bounds of one round take, checked."""
     eps0 = validate.finite_nonnegative(eps0=eps0)
-    return eps0, validate.integer(minimum=1, maximum=_MOST_USERS, users=users)
+    # counts are exact in double precision up to it
+    return eps0, validate.integer(minimum=1, maximum=2**53, users=users)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

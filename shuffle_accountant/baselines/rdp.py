@@ -24,7 +24,7 @@ same, to draw that curve; they are sound, and needlessly large.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.baselines.moments import (
@@ -58,7 +58,6 @@ name = "rdp"
 source = "Mironov 2017; Canonne, Kamath and Steinke 2020, Proposition 12"
 sound = True
 
-_MOST_ROUNDS = 10**12
 # Largest loss (nats): above it, moments of high orders may be no doubles.
 _MOST_LOSS = 1e100
 # Largest excess order: above, the divergence is the largest loss to some twelve digits.
@@ -66,14 +65,9 @@ _MOST_EXCESS = 1e15
 
 
 def valid(round: Rounds, *, rounds: int = 1, delta: float = 0.5) -> str | None:
-    """The condition that is not met, or None.
+    """The condition that is not met, or None, for the arguments of `epsilon`.
 
     Rounds must be independent of one another, and some Rényi divergence of each must be finite.
-
-    Args:
-        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
-        rounds: how many times, >= 0.
-        delta: in (0, 1); any will do.
     """
     validate.open_unit(delta=delta)
     if any(one.drawn_once for one, _ in as_protocol(round, name="round")):
@@ -114,24 +108,12 @@ def delta(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
 
 
 def epsilon_as_published(round: Rounds, *, rounds: int = 1, delta: float) -> float:
-    """`epsilon` with the overstated divergence of the published figure; never below `epsilon`.
-
-    Args:
-        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
-        rounds: how many times, >= 0.
-        delta: in (0, 1).
-    """
+    """`epsilon` with the overstated divergence of the published figure; never below `epsilon`."""
     return _epsilon(round, rounds, delta, more=1.0)
 
 
 def delta_as_published(round: Rounds, *, rounds: int = 1, epsilon: float) -> float:
-    """`delta` with the overstated divergence of the published figure; never below `delta`.
-
-    Args:
-        round: what happened in each round, a `Protocol`, or a list of pairs (round, count).
-        rounds: how many times, >= 0.
-        epsilon: nats, finite, >= 0.
-    """
+    """`delta` with the overstated divergence of the published figure; never below `delta`."""
     return _delta(round, rounds, epsilon, more=1.0)
 
 
@@ -169,39 +151,40 @@ def renyi_divergence(round: Round, *, order: float) -> Bracket:
 
 def _parts(round: Rounds, rounds: int) -> list[tuple[PrivacyLoss, int]]:
     """The losses that are not 0, with their numbers of rounds."""
-    rounds = validate.integer(minimum=0, maximum=_MOST_ROUNDS, rounds=rounds)
+    rounds = validate.integer(minimum=0, maximum=10**12, rounds=rounds)
     protocol = as_protocol(round, name="round")
     losses = ((one.reduced().loss, count * rounds) for one, count in protocol)
     return [(loss, count) for loss, count in losses if count > 0 and loss.largest > 0.0]
 
 
 def _sides(
-    parts: Sequence[tuple[PrivacyLoss, int]],
-) -> list[tuple[list[tuple[LogMoments, int]], float]]:
-    """For both orders of the neighbours: the rounds' moments, and the probability cut off."""
-    losses = [parts]
+    parts: Sequence[tuple[PrivacyLoss, int]], more: float
+) -> Iterator[tuple[LogMoment, float]]:
+    """For both orders of the neighbours: log moments of all rounds, and the probability cut off.
+
+    With 1 more they are E_P[e^(lambda L)] for E_P[e^((lambda - 1) L)].
+    """
+    orders = [parts]
     if any(loss.reversed is not loss for loss, _ in parts):
-        losses.append([(loss.reversed, count) for loss, count in parts])
-    sides = [
-        [(log_moments(loss, Bound.PESSIMISTIC), count) for loss, count in side] for side in losses
-    ]
-    return [(side, math.fsum(count * m.infinite for m, count in side)) for side in sides]
+        orders.append([(loss.reversed, count) for loss, count in parts])
+    for order in orders:
+        side = [(log_moments(loss, Bound.PESSIMISTIC), count) for loss, count in order]
 
+        def composed(t: float, side: Sequence[tuple[LogMoments, int]] = side) -> float:
+            return math.fsum(count * m.kept(t + more) for m, count in side)
 
-def _composed(moments: Sequence[tuple[LogMoments, int]], more: float) -> LogMoment:
-    """Log moments of all rounds; with 1 more, E_P[e^(lambda L)] for E_P[e^((lambda - 1) L)]."""
-    return lambda t: math.fsum(count * m.kept(t + more) for m, count in moments)
+        yield composed, math.fsum(count * m.infinite for m, count in side)
 
 
 def _epsilon(round: Rounds, rounds: int, delta: float, more: float = 0.0) -> float:
     delta = validate.open_unit(delta=delta)
     require(name, valid(round, rounds=rounds))
     parts = _parts(round, rounds)
-    sides = _sides(parts)
+    sides = list(_sides(parts, more))
     cut = max(cut for _, cut in sides)
     if cut >= delta:
         require(name, f"delta > {cut:.3g}, the probability of losses that are not followed")
-    found = max(best_epsilon(_composed(moments, more), delta - cut) for moments, cut in sides)
+    found = max(best_epsilon(moments, delta - cut) for moments, cut in sides)
     largest = math.fsum(count * loss.largest for loss, count in parts)
     return min(found, largest * (1.0 + 1e-15))  # the sum is rounded
 
@@ -209,10 +192,8 @@ def _epsilon(round: Rounds, rounds: int, delta: float, more: float = 0.0) -> flo
 def _delta(round: Rounds, rounds: int, epsilon: float, more: float = 0.0) -> float:
     epsilon = validate.finite_nonnegative(epsilon=epsilon)
     require(name, valid(round, rounds=rounds))
-    sides = _sides(_parts(round, rounds))
-    return max(
-        min(best_delta(_composed(moments, more), epsilon) + cut, 1.0) for moments, cut in sides
-    )
+    sides = _sides(_parts(round, rounds), more)
+    return max(min(best_delta(moments, epsilon) + cut, 1.0) for moments, cut in sides)
 
 
 register(

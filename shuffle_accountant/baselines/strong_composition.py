@@ -37,17 +37,12 @@ MOST_ROUNDS = 10**9
 
 # Shares of delta given to the rounds' own deltas that are tried, on both sides of one half.
 _SHARES = 1.0 / (1.0 + np.logspace(3.0, -3.0, 13))
-_HALVINGS = 16
 
 
 def valid(*, eps1: float, delta1: float, rounds: int = 1, delta: float) -> str | None:
     """The condition that is not met, or None: the rounds' own deltas must leave something over.
 
-    Args:
-        eps1: epsilon of each round, nats, finite, >= 0.
-        delta1: delta of each round, in [0, 1].
-        rounds: number T of rounds, in [0, 10^9].
-        delta: in (0, 1).
+    The arguments are those of `epsilon`.
     """
     eps1, delta1, rounds = _checked(eps1, delta1, rounds)
     delta = validate.open_unit(delta=delta)
@@ -137,7 +132,7 @@ def split_epsilon(curve: Callable[[float], float], *, rounds: int = 1, delta: fl
         raise error
     # with this i the largest share that it allows is best
     low, high = shares[place], shares[min(place + 1, len(shares) - 1)]
-    for _ in range(_HALVINGS if high > low else 0):
+    for _ in range(16 if high > low else 0):
         middle = 0.5 * (low + high)
         eps1 = float(curve(middle * most))
         if _together(middle * most, rounds, _delta_of(steps, eps1, rounds)) <= delta:

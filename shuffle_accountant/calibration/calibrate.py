@@ -21,21 +21,19 @@ from typing import Any
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import warn_if_delta_is_large
 from shuffle_accountant.calibration.search import (
+    AdvantageTarget,
     CalibratedFloat,
     CalibratedInt,
-    decimals,
-    integers_downwards,
-    integers_upwards,
-)
-from shuffle_accountant.calibration.target import (
-    AdvantageTarget,
     ReidentificationTarget,
     RiskTarget,
     Target,
     TradeOffTarget,
+    decimals,
+    integers_downwards,
+    integers_upwards,
 )
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.channel import GeneralRandomizer
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS, Protocol, Rounds, as_protocol
 from shuffle_accountant.rounds.samplings import sampling_named, training_run
 from shuffle_accountant.rounds.shuffle import ShuffleRound, attendance
@@ -55,10 +53,6 @@ __all__ = [
 
 LEAST_NOISE, MOST_NOISE = 0.01, 1e5
 """Smallest and largest noise multiplier that the search tries."""
-
-# Slope of log epsilon over log noise that the search assumes: epsilon of one step falls like the
-# noise rises, and soon faster.
-_SLOPE = -1.5
 
 LEAST_EPS0, LARGEST_EPS0 = 1e-100, 700.0
 """Smallest and largest eps0 (nats) that is tried: e^eps0 soon overflows above."""
@@ -103,23 +97,25 @@ def min_noise_multiplier(
     epochs = validate.integer(minimum=1, maximum=MAX_ROUNDS // steps, epochs=epochs)
     target = Target(target_epsilon, delta, tolerance)
 
-    numbers = {"steps": steps, "epochs": epochs, "records_per_user": records_per_user}
-
     def protocol(noise_multiplier: float) -> Protocol:
-        return training_run(sampling, noise_multiplier=noise_multiplier, **numbers)
+        return training_run(
+            sampling,
+            noise_multiplier=noise_multiplier,
+            steps=steps,
+            epochs=epochs,
+            records_per_user=records_per_user,
+        )
 
-    ladder = decimals(LEAST_NOISE, MOST_NOISE)
-    guess = _guess(sampling, steps, epochs, target)
-    named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
-    return CalibratedFloat(*target.search(ladder, protocol, guess, _SLOPE, named))
-
-
-def _guess(sampling: str, steps: int, epochs: int, target: Target) -> float:
-    """Guess: noise at which a normal loss of the same variance has its quantile at the target."""
-    # hidden among the steps, or, when shuffled, among few of them
+    # at this noise a normal loss of the same variance has its quantile at the target, hidden among
+    # the steps, or, when shuffled, among few of them
     hidden = steps if sampling != "shuffle" else math.sqrt(steps)
     goal = target.epsilon * (target.epsilon / (2.0 * target.log_delta + target.epsilon))
-    return min(max(1.0 / math.sqrt(math.log1p(goal * hidden / epochs)), 10 * LEAST_NOISE), 1e3)
+    guess = 1.0 / math.sqrt(math.log1p(goal * hidden / epochs))
+    guess = min(max(guess, 10 * LEAST_NOISE), 1e3)
+    ladder = decimals(LEAST_NOISE, MOST_NOISE)
+    named = f"steps={steps}, epochs={epochs} with noise_multiplier={MOST_NOISE:g}"
+    # epsilon of one step falls like the noise rises, and soon faster
+    return CalibratedFloat(*target.search(ladder, protocol, guess, -1.5, named))
 
 
 def max_eps0(
@@ -306,14 +302,12 @@ def max_rounds(
     """
     repeated = as_protocol(round, name="round")
     target = Target(target_epsilon, delta, tolerance)
-    most = min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1))
+    ladder = integers_downwards(min(MOST_ROUNDS, MAX_ROUNDS // max(len(repeated), 1)))
     # a normal law whose variance is the sum of all losses'
     variance = sum(count * _squared(one.reduced().loss.deviation) for one, count in repeated)
-    guess = min(max(target.squared_mu / max(variance, 1e-300), 1.0), most)
+    guess = min(max(target.squared_mu / max(variance, 1e-300), 1.0), ladder.value(0))
     named = "one round alone" if len(repeated) == 1 else f"{len(repeated)} rounds alone"
-    return CalibratedInt(
-        *target.search(integers_downwards(most), lambda times: repeated * times, guess, 0.5, named)
-    )
+    return CalibratedInt(*target.search(ladder, repeated.__mul__, guess, 0.5, named))
 
 
 def _target(

@@ -19,8 +19,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
 from shuffle_accountant.calibration.calibrate import max_eps0
-from shuffle_accountant.calibration.search import Evidence, decimals, ratios_downwards
-from shuffle_accountant.calibration.target import Target
+from shuffle_accountant.calibration.search import Evidence, Target, decimals, ratios_downwards
 from shuffle_accountant.design.answers import DesignRow
 from shuffle_accountant.design.question import Question
 from shuffle_accountant.randomizers.base import LocalRandomizer

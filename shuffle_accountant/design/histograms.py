@@ -15,8 +15,7 @@ from typing import Any, ClassVar
 from scipy.special import gammaln
 
 from shuffle_accountant.calibration.calibrate import max_eps0
-from shuffle_accountant.calibration.search import Evidence, integers_upwards
-from shuffle_accountant.calibration.target import Target
+from shuffle_accountant.calibration.search import Evidence, Target, integers_upwards
 from shuffle_accountant.design.candidates import Candidate, Curator, Noise, RandomizedMessages
 from shuffle_accountant.design.limit import limit_mu
 from shuffle_accountant.design.question import Question

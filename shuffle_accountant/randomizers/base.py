@@ -19,6 +19,12 @@ from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.randomizers.checks import category_values, generator
 from shuffle_accountant.registry import Kinds
 
+Inputs = tuple[int, int]
+"""The target's input under a dataset, and under its neighbour."""
+
+Letters = tuple[Array, float | Array]
+"""Probabilities of messages from two inputs and in the blanket, and bounds on their errors."""
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -48,8 +54,7 @@ class Mixture:
 class LocalRandomizer(ABC):
     """A randomized map from one user's value to one message.
 
-    Subclasses are frozen dataclasses: hashable, compared by value, and written to JSON as their
-    ``kind`` and their fields. Of a direct subclass nothing but ``eps0`` is known, so all that is
+    Subclasses are frozen dataclasses. Of a direct one nothing but ``eps0`` is known, so all that is
     said of it holds for the worst randomizer of that parameter.
 
     Attributes:
@@ -111,14 +116,9 @@ class LocalRandomizer(ABC):
     def at(self, eps0: float) -> LocalRandomizer | None:
         """The randomizer with another eps0, if a smaller eps0 only adds noise; else None.
 
-        That is: if for every pair of parameters the randomizer of the smaller one is that of the
-        larger one followed by a kernel. Rounds of different parameters are then ordered by them.
-
-        Args:
-            eps0: nats, finite, > 0.
-
-        Returns:
-            The randomizer; None, which is always safe, if there is no such order.
+        That is: if for every pair of parameters (nats, finite, > 0) the randomizer of the smaller
+        one is that of the larger one followed by a kernel. Rounds of different parameters are then
+        ordered by them. None is always safe.
         """
         return None
 
@@ -157,14 +157,9 @@ class RunsOnData(ABC):
 
     @abstractmethod
     def randomize(self, values: Any, rng: np.random.Generator | None = None, /) -> Any:
-        """Randomize each user's value independently.
+        """Randomize each user's value (along the first axes) independently, one message per value.
 
-        Args:
-            values: the users' values, one after the other along the first axes.
-            rng: source of randomness; by default the operating system's cryptographic one.
-
-        Returns:
-            One message per value.
+        The source of randomness is by default the operating system's cryptographic one.
         """
 
 
@@ -191,11 +186,7 @@ class ConcreteRandomizer(LocalRandomizer):
         """Probability, in [0, 1], that a message is a draw from the blanket."""
 
     def input_pairs(self) -> tuple[tuple[int, int], ...]:
-        """Unordered pairs of distinct inputs that represent all: one of them is always worst.
-
-        Every pair of inputs looks like one of these up to renaming of messages, or is no easier to
-        distinguish than one of them.
-        """
+        """Unordered pairs of distinct inputs that represent all: one of them is always worst."""
         return tuple(combinations(range(self.inputs), 2))
 
     @property
@@ -204,9 +195,7 @@ class ConcreteRandomizer(LocalRandomizer):
         return False
 
     @abstractmethod
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, float | Array]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """Finitely many messages that bound the true ones on one side, for a pair of inputs.
 
         Args:
@@ -285,10 +274,7 @@ class FiniteRandomizer(ConcreteRandomizer):
 
     @property
     def representable(self) -> bool:
-        """Whether all message probabilities are doubles well above the smallest positive ones.
-
-        If not, some measures are bounded without them.
-        """
+        """Whether all message probabilities are well above the smallest positive doubles."""
         return True
 
     @abstractmethod
@@ -296,16 +282,14 @@ class FiniteRandomizer(ConcreteRandomizer):
         """Probabilities of messages, those of equal likelihood ratios added up.
 
         Args:
-            inputs: inputs, usually two or three; they may repeat.
+            inputs: usually two or three; they may repeat.
 
         Returns:
             A row for each input and a last one for the blanket, which adds up to its mass; shape
             ``(len(inputs) + 1, m)``.
         """
 
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, float | Array]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """The classes of messages themselves, on either side."""
         return self.classes(inputs), 0.0
 
@@ -319,9 +303,7 @@ class FiniteRandomizer(ConcreteRandomizer):
         return min(math.fsum(self.classes((0,))[-1].tolist()), 1.0)
 
     def datasets(self) -> tuple[tuple[int, int, int], ...]:
-        """Ordered triples (x0, x1, others) that represent all: the target's two values, x0 and x1
-        distinct, and the one value that all other users hold.
-        """  # noqa: D205
+        """Triples (x0, x1, others), x0 != x1, that represent all: others hold one value."""
         every = range(self.inputs)
         return tuple((a, b, other) for (a, b), other in product(permutations(every, 2), every))
 

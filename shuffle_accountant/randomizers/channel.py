@@ -1,4 +1,4 @@
-"""Randomizers that are given as a matrix: a row of probabilities for each input."""
+"""Randomizers that are given as a matrix of probabilities, or by their parameters alone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
+from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.numerics.rounding import Array, log_ratio_above
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
     FromArguments,
+    GivenEps0,
     RunsOnInputs,
     distinct_inputs,
+    require_fields,
     said_of,
 )
-from shuffle_accountant.randomizers.checks import category_values, row_sums
+from shuffle_accountant.randomizers.checks import array_of, category_values, row_sums
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import (
     Estimate,
@@ -31,8 +34,8 @@ from shuffle_accountant.randomizers.estimation import (
     tally_of,
 )
 
-# Rounding errors that a channel may have, seen in its eps0.
-_EPS0_ERROR = 1e-9
+# Largest eps0 (nats) of approximate privacy: larger ones say nothing, and have no exponential.
+_LARGEST = 300.0
 
 
 class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
@@ -41,8 +44,9 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
     A subclass need only have the property `channel`, and be written and read. Frequencies of the
     inputs are estimated by a right inverse A of the channel C: with the counts of n messages, the
     estimate ``counts A / n`` is unbiased, as ``C A`` is the identity. Of all right inverses it is
-    the one with the least variance if all inputs are equally frequent. Messages: the columns'
-    numbers, of the values' shape.
+    the one with the least variance if all inputs are equally frequent. Standard errors are those of
+    messages of random users, too large by the spread of the users' inputs. Messages: the columns'
+    numbers, of the values' shape. Tally: the number of messages of each kind, shape (messages,).
     """
 
     def __post_init__(self) -> None:
@@ -55,7 +59,8 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
             channel = self.channel
         checked = checked_channel(**{f"channel of {name}": channel})
         least = float(np.max(log_ratio_above(checked.max(axis=0), checked.min(axis=0))))
-        if given and self.eps0 < least - _EPS0_ERROR * max(1.0, least):
+        # but for the rounding errors that a channel may have
+        if given and self.eps0 < least - 1e-9 * max(1.0, least):
             raise ValueError(
                 f"eps0 of {name} must be at least the largest log-ratio of its channel, "
                 f"{least:.12g}, got {self.eps0!r}"
@@ -122,8 +127,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
                 "frequencies: no number of messages says what they are"
             )
         weighted = channel / channel.mean(axis=0)
-        inverse: Array = np.linalg.solve(weighted @ channel.T, weighted).T
-        return inverse
+        return np.asarray(np.linalg.solve(weighted @ channel.T, weighted).T)
 
     def _errors(self, shares: Array, users: int) -> Array:
         variance = self.channel @ self._inverse**2 - np.eye(self.inputs)
@@ -145,21 +149,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
         )
         return deviation / users
 
-    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
-        """Unbiased frequencies of all inputs from the counts of all messages.
-
-        Args:
-            tally: number of messages of each kind, shape (messages,), of sum ``users``.
-            users: number of users who sent them, >= 1.
-
-        Returns:
-            Shares of users who hold each input, shape (inputs,). The standard errors are those of
-            messages of random users, which are too large by the spread of the users' inputs.
-
-        Raises:
-            ValueError: the channel's rows are not independent.
-        """
-        users = validate.integer(minimum=1, users=users)
+    def _estimated(self, tally: ArrayLike, users: int) -> Estimate:
         counts = tally_of(tally, (self.channel.shape[1],))
         if not np.all(counts >= 0) or counts.sum() != users:
             raise ValueError(
@@ -177,8 +167,7 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
         messages = np.empty(own.shape, dtype=np.int64)
         for value in np.unique(own).tolist():
             held, row = own == value, self.channel[value]
-            chosen = rng.choice(row.size, size=np.count_nonzero(held), p=row / row.sum())
-            messages[held] = chosen
+            messages[held] = rng.choice(row.size, np.count_nonzero(held), p=row / row.sum())
         return messages
 
 
@@ -188,10 +177,7 @@ def checked_channel(**named: ArrayLike) -> Array:
     Rows whose sum is off by more than rounding, by 1e-9 at most, are scaled to sum 1.
     """
     ((name, channel),) = named.items()
-    try:
-        given: NDArray[Any] = np.asarray(channel)
-    except ValueError:  # rows of different lengths
-        raise ValueError(f"{name} must have rows of equal lengths, got a ragged sequence") from None
+    given = array_of(channel, f"{name} must have rows of equal lengths")
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be an array of numbers, got one of {given.dtype}")
     if given.ndim != 2:
@@ -235,3 +221,111 @@ class DiscreteRandomizer(FromArguments, ChannelRandomizer):
     def channel(self) -> Array:
         """The matrix, shape (inputs, messages), read-only."""
         return np.frombuffer(self._entries).reshape(self._shape)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class ApproximateRandomizer(FromArguments, GivenEps0):
+    """Any randomizer whose messages are (``eps0``, ``delta0``)-close to one null law.
+
+    Adjacency: zero-out. For all inputs x and sets S of messages, ``P[R(x) in S] <= e^eps0 w(S) +
+    delta0`` and the reverse, w the law of a null record's message, one for all users. What is said
+    of it holds for the worst such randomizer.
+
+    Args:
+        eps0: nats, in [0, 300].
+        delta0: in [0, 1).
+    """
+
+    kind: ClassVar[str] = "approximate"
+    arguments: ClassVar[tuple[str, ...]] = ("eps0", "delta0")
+    adjacency = Adjacency.ZERO_OUT
+
+    _eps0: float
+    _delta0: float
+
+    def __init__(self, eps0: float, delta0: float) -> None:
+        eps0 = validate.finite_nonnegative(eps0=eps0) + 0.0
+        if eps0 > _LARGEST:
+            raise ValueError(f"eps0 must be <= {_LARGEST:g}, got {eps0!r}")
+        delta0 = validate.closed_unit(delta0=delta0) + 0.0
+        if delta0 == 1.0:
+            raise ValueError("delta0 must be in [0, 1), got 1.0")
+        vars(self).update(_eps0=eps0, _delta0=delta0)
+
+    @property
+    def delta0(self) -> float:
+        """The delta of the closeness (eps0, delta0) to the null distribution."""
+        return self._delta0
+
+
+@dataclass(frozen=True, init=False)
+class GeneralRandomizer(GivenEps0):
+    """Any ``eps0``-LDP randomizer; bounds hold for the worst one.
+
+    Args:
+        eps0: local privacy parameter in nats, finite, >= 0: for all inputs x, x' and outputs y,
+            ``P[R(x) = y] <= e^eps0 P[R(x') = y]``.
+        interactive: whether a user's randomizer may depend on the messages that users before it
+            sent in the same round (Feldman, McMillan and Talwar 2021). By default all users of a
+            round apply one common randomizer, which may depend on earlier rounds.
+        adjacency: that of its rounds. For ZERO_OUT ``eps0`` is about the message distribution w of
+            a null record, one for all users: ``e^-eps0 w(S) <= P[R(x) in S] <= e^eps0 w(S)``; that
+            neither follows from the above nor implies it, and needs users who do not look at
+            earlier messages.
+    """
+
+    kind: ClassVar[str] = "general"
+
+    _eps0: float
+    interactive: bool
+    _adjacency: Adjacency
+
+    def __init__(
+        self,
+        eps0: float,
+        interactive: bool = False,
+        *,
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
+    ) -> None:
+        vars(self).update(
+            _eps0=validate.finite_nonnegative(eps0=eps0) + 0.0,  # turns a negative zero into zero
+            interactive=validate.flag(interactive=interactive),
+            _adjacency=validate.instance(Adjacency, adjacency=adjacency),
+        )
+        if self.interactive and adjacency is not Adjacency.REPLACE_ONE:
+            raise ValueError(
+                f"interactive must be False with adjacency {adjacency.named}: messages must be "
+                "close to one null law"
+            )
+
+    def __repr__(self) -> str:
+        extra = ", interactive=True" if self.interactive else ""
+        if self._adjacency is not Adjacency.REPLACE_ONE:
+            extra += f", adjacency={self._adjacency}"
+        return f"GeneralRandomizer(eps0={self._eps0!r}{extra})"
+
+    def at(self, eps0: float) -> GeneralRandomizer | None:
+        """Any randomizer of another parameter: its clones only add noise (see `engine.classes`)."""
+        if self._adjacency is not Adjacency.REPLACE_ONE:
+            return None
+        return GeneralRandomizer(eps0, self.interactive)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Adjacency of rounds of this randomizer."""
+        return self._adjacency
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; the usual adjacency is not written."""
+        usual = self._adjacency is Adjacency.REPLACE_ONE
+        more = {} if usual else {"adjacency": self._adjacency.value}
+        return {"kind": self.kind, "eps0": self._eps0, "interactive": self.interactive, **more}
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any]) -> GeneralRandomizer:
+        """Inverse of `to_dict`, without the ``kind``."""
+        names = ("eps0", "interactive", *({"adjacency"} & set(fields)))
+        require_fields(cls.kind, fields, names)
+        written = fields.get("adjacency", Adjacency.REPLACE_ONE.value)
+        validate.choice([one.value for one in Adjacency], adjacency=written)
+        return cls(**fields | {"adjacency": Adjacency(written)})

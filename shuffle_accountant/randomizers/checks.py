@@ -18,8 +18,6 @@ from shuffle_accountant.numerics.secure import secure_generator
 Rows = NDArray[Any]
 """Vectors, one per row, or their sum: 32- or 64-bit floats."""
 
-# Number of 64-bit floats in a block, which a core's cache holds.
-_BLOCK = 2**17
 # Largest number of categories: every integer up to it is a double.
 MOST_CATEGORIES = 2**53
 # Largest error of a row's sum, which must be 1: the round-off of any sensible computation.
@@ -77,11 +75,16 @@ def message_rows(messages: NDArray[Any], length: int, wanted: str = "have") -> N
     return messages.reshape(-1, length)
 
 
-def _array(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
+def array_of(values: Any, wanted: str) -> NDArray[Any]:
+    """The values as an array; ``wanted`` says what they must be, for error messages."""
     try:
-        array: NDArray[Any] = np.asarray(values)
+        return np.asarray(values)
     except ValueError:  # nested lists of different lengths
-        raise ValueError(f"{name} must be an array of {allowed}, got a ragged sequence") from None
+        raise ValueError(f"{wanted}, got a ragged sequence") from None
+
+
+def _array(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[Any]:
+    array = array_of(values, f"{name} must be an array of {allowed}")
     if array.dtype.kind not in kinds and array.size:
         raise TypeError(f"{name} must be {allowed}, got an array of {array.dtype}")
     return array
@@ -90,18 +93,6 @@ def _array(name: str, values: ArrayLike, kinds: str, allowed: str) -> NDArray[An
 def _require(name: str, inside: NDArray[np.bool_], array: NDArray[Any], allowed: str) -> None:
     if not np.all(inside):
         raise ValueError(f"{name} must be {allowed}, got {array[~inside].flat[0].item()!r}")
-
-
-def vector_sums(rows: Rows) -> tuple[Array, int]:
-    """Sums of coordinates and of their squares, shape (2, d), and the number of rows."""
-    count, dimension = rows.shape
-    sums = np.zeros((2, dimension))
-    size = max(_BLOCK // dimension, 1)
-    for first in range(0, count, size):
-        block = rows[first : first + size].astype(np.float64)
-        sums[0] += block.sum(axis=0)
-        sums[1] += np.einsum("ij,ij->j", block, block)
-    return sums, count
 
 
 def clipped(rows: Rows, max_norm: float) -> Rows:
@@ -132,10 +123,7 @@ def _is_tensor(values: object) -> bool:
 def as_rows(name: str, values: Any, dimension: int | None = None) -> Rows:
     """One vector per row, as an array of 32- or 64-bit floats; not copied if it is one.
 
-    Args:
-        name: for error messages.
-        values: shape (batch, dimension), numbers. Tensors of any device and precision.
-        dimension: None if it is not known.
+    The ``values`` are numbers of shape (batch, dimension), or a tensor of any device and precision.
     """
     wanted = f"an array of shape (batch, {'d' if dimension is None else dimension})"
     if _is_tensor(values):
@@ -144,10 +132,7 @@ def as_rows(name: str, values: Any, dimension: int | None = None) -> Rows:
             detached = detached.float()  # NumPy knows no bfloat16, and halves are coarse
         array: Rows = detached.numpy()
     else:
-        try:
-            array = np.asarray(values)
-        except ValueError:  # nested lists of different lengths
-            raise ValueError(f"{name} must be {wanted}, got a ragged sequence") from None
+        array = array_of(values, f"{name} must be {wanted}")
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be {wanted} of real numbers, got one of {array.dtype}")
     if array.ndim != 2 or (dimension is not None and array.shape[1] != dimension):

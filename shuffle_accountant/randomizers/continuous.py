@@ -1,15 +1,13 @@
 """Randomizers of the inputs 0 and 1 with real messages and a monotone likelihood ratio.
 
-Where the likelihood ratio rises with the message, a half line of messages is the event that it is
-large. So distribution functions are all that is needed: their values at the edges of cells give
-the cells' masses, and the densities there the range of the ratio within each cell.
+Where the likelihood ratio rises with the message, the distribution functions at the edges of cells
+of messages give the cells' masses, and the densities there the range of the ratio in each cell.
 
 A cell of messages is given as one class with the mean ratio (OPTIMISTIC: merging messages is a
 post-processing) or as two classes with the ratios at its ends and the same masses under the
 target's and the decoys' distribution (PESSIMISTIC: the expectation in the density lemma is convex
 in each ratio). Masses computed with an error are rounded to that side before they are split; of two
 distributions on the same two ratios the one with the larger mean is larger, outcome by outcome.
-`RatioTails` is the distribution of the likelihood ratio itself, as its tails on a grid of ratios.
 """
 
 from __future__ import annotations
@@ -25,14 +23,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array, Bound
-from shuffle_accountant.randomizers.base import RunsOnInputs
+from shuffle_accountant.randomizers.base import Inputs, Letters, RunsOnInputs
 
-# Number of halvings after which an interval is as narrow as doubles allow.
-_HALVINGS = 80
 # Largest number of cells of a line, and number of knots from which their edges are found.
 _MOST_CELLS, _KNOTS = 1 << 15, 512
-# Tail probability of the message whose log-ratio stands for the spread of all log-ratios.
-_TYPICAL = 0.16
 # Probability of the messages beyond the last edge, where only their ratio's tail is wanted.
 _BEYOND = 1e-18
 # Grid step of the log-likelihood ratio (nats): brackets are then some 1e-10 wide, relative.
@@ -44,7 +38,7 @@ LARGEST_LOG = 600.0
 
 @dataclass(frozen=True, eq=False)
 class RatioTails:
-    """Distribution of a likelihood ratio w = P/Q on a grid.
+    """Distribution of a likelihood ratio w = P/Q, as its tails on a grid.
 
     Attributes:
         ratios: the grid, strictly rising from 0, shape (m,).
@@ -89,10 +83,9 @@ def grid_of_logs(low: float, high: float, fewest: int = _FEWEST) -> Array:
 class ContinuousRandomizer(RunsOnInputs):
     """Real messages from the inputs 0 and 1, the larger the likelier they come from 1.
 
-    A subclass has the two distribution functions, their complements and densities. The likelihood
-    ratio of input 1 to input 0 must rise (or stay) with the message, over all real numbers. That
-    holds for noise with a log-concave density, such as normal, Laplace or logistic noise. Messages:
-    real numbers, of the values' shape.
+    The likelihood ratio of input 1 to input 0 must rise (or stay) with the message, over all real
+    numbers. That holds for noise with a log-concave density, such as normal, Laplace or logistic
+    noise. Messages: real numbers, of the values' shape.
 
     Attributes:
         error: bound on the relative error of `cdf`, `sf` and `density`, and on the absolute error
@@ -150,9 +143,7 @@ class ContinuousRandomizer(RunsOnInputs):
         """Logarithm (nats) of the largest likelihood ratio of the target's input to the blanket."""
         return self.eps0
 
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, Array | float]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """Cells of equal width in the log-likelihood ratio, outwards from the crossing.
 
         The tail is given away where the ratio has no bound.
@@ -170,24 +161,17 @@ class ContinuousRandomizer(RunsOnInputs):
         return np.stack([*rows, q]), error
 
     def cell_edges(self, likelier: int, *, tail: float, resolution: float) -> Array:
-        """Edges of cells of the messages that are likelier from one input than from the other.
+        """Edges of cells of the messages below the crossing (0) or above it (1), outwards.
 
-        Args:
-            likelier: 0 for the messages below the crossing, 1 for those above.
-            tail: mass that may lie beyond the last edge.
-            resolution: square, about, of a cell's width in the logarithm of the ratio.
-
-        Returns:
-            The edges, from the crossing outwards; beyond the last one is an open cell.
+        Beyond the last one is an open cell, with a mass of at most ``tail``; the ``resolution`` is
+        the square, about, of a cell's width in the logarithm of the ratio.
         """
-        start = self.crossing
-        far, typical = (self._quantile(likelier, chance) for chance in (0.1 * tail, _TYPICAL))
-        reach, spread = (
-            abs(float(self._log_ratio(likelier, np.array([y]))[0])) for y in (far, typical)
-        )
+        # the second one's log-ratio stands for the spread of all log-ratios
+        far, typical = (self._quantile(likelier, chance) for chance in (0.1 * tail, 0.16))
+        reach, spread = np.abs(self._log_ratio(likelier, np.array([far, typical]))).tolist()
         width = 1.25 * math.sqrt(resolution) * min(spread, 1.0)
         cells = min(math.ceil(reach / max(width, 1e-300)) + 8, _MOST_CELLS)
-        return self._spread(likelier, start, far, cells)
+        return self._spread(likelier, self.crossing, far, cells)
 
     def ratio_tails(
         self, target: float, other: float | None, *, unresolved: float = 0.0
@@ -203,8 +187,7 @@ class ContinuousRandomizer(RunsOnInputs):
         near = int(target)
         far = self._quantile(near, _BEYOND)
         start = self.crossing if other is None else self._quantile(1 - near, _BEYOND)
-        ends = self._log_ratio(near, np.array([start, far]))
-        cells = grid_of_logs(float(ends[0]), float(ends[1])).size - 1
+        cells = grid_of_logs(*self._log_ratio(near, np.array([start, far])).tolist()).size - 1
         edges = self._spread(near, start, far, cells)
         logs = np.clip(self._log_ratio(near, edges), -LARGEST_LOG, LARGEST_LOG)
         logs = np.maximum.accumulate(logs)
@@ -233,12 +216,9 @@ class ContinuousRandomizer(RunsOnInputs):
         """Message classes of the cells on one side of the crossing, the one beyond it open.
 
         PESSIMISTIC splits cells over their ends, and gives away the target mass of messages whose
-        ratio has no bound. OPTIMISTIC keeps a cell as one class. ``away`` is 1 where more target
-        mass is on that side of the truth, -1 where less is.
-
-        Returns:
-            ``(p, q, error)``: masses for the likelier input, those of the blanket, and the relative
-            error of the blanket's masses and, unless they were split, of the target's.
+        ratio has no bound. ``away`` is 1 where more target mass is on that side of the truth, -1
+        where less is. Returns the masses for the likelier input, those of the blanket, and the
+        relative error of the blanket's and, unless they were split, of the target's.
         """
         p, p_error = self._masses(likelier, likelier, edges)
         q, q_error = self._masses(1 - likelier, likelier, edges)
@@ -327,22 +307,20 @@ class ContinuousRandomizer(RunsOnInputs):
 
     def _spread(self, likelier: int, start: float, far: float, cells: int) -> Array:
         """Messages from ``start`` to ``far`` with about equal steps of the log-likelihood ratio."""
-        ends = self._log_ratio(likelier, np.array([start, far]))
-        knots = np.linspace(float(ends[0]), float(ends[1]), _KNOTS + 1)
+        first, last = self._log_ratio(likelier, np.array([start, far])).tolist()
+        knots = np.linspace(first, last, _KNOTS + 1)
         places = self._first(likelier, knots, min(start, far), max(start, far))
         places[0], places[-1] = start, far
-        places = np.interp(
-            np.linspace(0.0, 1.0, cells + 1), np.linspace(0.0, 1.0, _KNOTS + 1), places
-        )
-        kept = np.append(True, np.diff(places) != 0.0)
-        return np.asarray(places[kept])
+        even = np.linspace(0.0, 1.0, cells + 1)
+        places = np.interp(even, np.linspace(0.0, 1.0, _KNOTS + 1), places)
+        return np.asarray(places[np.append(True, np.diff(places) != 0.0)])
 
 
 def _halved(
     low: Array, high: Array, further: Callable[[Array], NDArray[np.bool_]]
 ) -> tuple[Array, Array]:
     """Ends of intervals around where the function turns from True to False, by bisection."""
-    for _ in range(_HALVINGS):
+    for _ in range(80):  # then they are as narrow as doubles allow
         middle = 0.5 * (low + high)
         up = further(middle)
         low, high = np.where(up, middle, low), np.where(up, high, middle)

@@ -27,8 +27,6 @@ _LEAST = 1e-300
 _LEAST_CHANCE = 1e-280
 # Range of sigma of a discrete Gaussian: ratios within the range of doubles, tables within memory.
 _LEAST_SIGMA, _MOST_SIGMA = 0.05, 2.0**18
-# Standard deviations beyond which a discrete Gaussian has no mass in double precision.
-_FAR = 17.0
 
 
 class CountLaw(Stored, ABC):
@@ -269,8 +267,7 @@ class _AroundMode(CountLaw):
     mode: int
 
     def __post_init__(self) -> None:
-        mode = validate.integer(minimum=0, maximum=2**31, mode=self.mode)
-        vars(self).update(mode=mode)
+        vars(self).update(mode=validate.integer(minimum=0, maximum=2**31, mode=self.mode))
 
     @property
     def centre(self) -> int:
@@ -282,8 +279,7 @@ class _AroundMode(CountLaw):
 class AsymmetricGeometric(_AroundMode):
     """Geometric on both sides of a mode: ``P(c) ∝ left^(mode - c)`` below, ``right^(c - mode)``.
 
-    A law for a single party who adds the dummies, such as a shuffler (Murakami et al. 2025); users
-    cannot share it.
+    A law for a shuffler who adds the dummies (Murakami et al. 2025); users cannot share it.
 
     Args:
         mode: 0 <= mode <= 2^31.
@@ -302,9 +298,8 @@ class AsymmetricGeometric(_AroundMode):
         vars(self).update(left=left, right=validate.open_unit(right=self.right))
 
     def _moments(self) -> tuple[float, float]:
-        below = np.arange(1, self.mode + 1, dtype=np.float64)
+        below, r = np.arange(1, self.mode + 1, dtype=np.float64), self.right
         weights = self.left**below
-        r = self.right
         mass = float(weights.sum()) + 1.0 / (1.0 - r)
         first = r / (1.0 - r) ** 2 - float((weights * below).sum())
         second = r * (1.0 + r) / (1.0 - r) ** 3 + float((weights * below**2).sum())
@@ -361,7 +356,7 @@ class DiscreteGaussian(_AroundMode):
         vars(self).update(sigma=sigma)
 
     def _moments(self) -> tuple[float, float]:
-        reach = math.ceil(_FAR * self.sigma) + 2
+        reach = math.ceil(17.0 * self.sigma) + 2  # beyond there is no mass in double precision
         apart = np.arange(-min(reach, self.mode), reach + 1, dtype=np.float64)
         weights = np.exp(-0.5 * (apart / self.sigma) ** 2)
         weights /= weights.sum()
@@ -388,10 +383,7 @@ class DiscreteGaussian(_AroundMode):
         return 1.0 / float(self.ratios(np.array([count + 1.0]))[0])
 
     def draw(self, rng: np.random.Generator, size: int) -> NDArray[np.int64]:
-        """Independent numbers, shape (size,).
-
-        Discrete Laplace numbers that are accepted or drawn anew (Canonne, Kamath, Steinke).
-        """
+        """Independent numbers, shape (size,): discrete Laplace ones, accepted or drawn anew."""
         scale = math.floor(self.sigma) + 1
         found = np.empty(0, dtype=np.int64)
         while found.size < size:

@@ -18,8 +18,6 @@ no count of any category is above its mean by s(t) or more, but for a probabilit
 gives a bound; the smallest is taken. Both sides have half of the failure probability. Categories'
 counts need not be independent, and are not.
 
-That is 10 to 30 % more than a normal approximation at the worst corner has, which proves nothing.
-
 A coordinate of a mean of vectors is a sum of independent terms too: of differences between messages
 and vectors, which have mean 0, are at most b, and have a variance of at most ``v``, the mean square
 of the message's coordinate. By Bennett's lemma ``log E e^(t Y) <= v g(t)``, with
@@ -42,8 +40,7 @@ Then, with ``x = e^(-t)``,
 as no value of a sum of independent coins is likelier than η/s with η < 0.4689 (Baillon, Cominetti
 and Vaisman 2016, "A sharp uniform bound for the distribution of sums of Bernoulli trials"). The
 probability falls as a grows, because p > q: where one a is left out, all larger ones are. Users who
-hold nothing of a category, and the messages that do not count for it, give the other side. That is
-about 5 % wider than exact quantiles, which take a sum over the whole law for each a.
+hold nothing of a category, and the messages that do not count for it, give the other side.
 """
 
 from __future__ import annotations
@@ -60,15 +57,6 @@ from shuffle_accountant.numerics.rounding import Array, roundings
 _REACH = 8.0
 # Largest t for which e^t is surely a double.
 _LARGEST = 500.0
-# Upper bound on the largest probability of a sum of coins times its standard deviation.
-_LIKELIEST = 0.4689
-# Roundings of a logarithm of a tail, of each of the sizes that it is added up from.
-_ROUNDINGS = 16
-
-
-def coin_cumulant(probability: float, t: float) -> float:
-    """``log E e^(t (B - p))`` of a coin B that is 1 with probability p, else 0."""
-    return math.log1p(probability * math.expm1(t)) - t * probability
 
 
 def largest_deviation(
@@ -76,15 +64,8 @@ def largest_deviation(
 ) -> float:
     """Bound on the deviation of all categories' counts from their means, for any histogram.
 
-    Args:
-        held: probability that a user who holds a category is in its count, in [0, 1].
-        other: probability that one who does not is in it, in [0, 1].
-        users: >= 1.
-        categories: number k, >= 1.
-        failure: probability that some category's count is off by more, in (0, 1).
-
-    Returns:
-        The deviation of a count, >= 0; all counts are that close at once.
+    All counts are that close at once, but for a probability of ``failure``. A user who holds a
+    category is in its count with probability ``held``, and one who does not with ``other``.
     """
     variance = users * max(held * (1.0 - held), other * (1.0 - other))
     if variance == 0.0:
@@ -92,12 +73,12 @@ def largest_deviation(
     needed = math.log(2.0 / failure)
 
     def deviation(log_t: float, sign: float) -> float:
-        t = math.exp(log_t)
-        own, foreign = (users * coin_cumulant(p, sign * t) for p in (held, other))
+        t = sign * math.exp(log_t)
+        own, foreign = (users * (math.log1p(p * math.expm1(t)) - t * p) for p in (held, other))
         total = own
         if categories > 1:
             total = float(np.logaddexp(own, foreign + math.log(categories - 1)))
-        return (total + needed) / t
+        return (total + needed) / abs(t)
 
     exponent = needed + math.log(categories)
     return max(
@@ -110,16 +91,12 @@ def largest_mean_deviation(
 ) -> float:
     """Bound on the deviation of all coordinates of the users' sum from their means.
 
+    All coordinates of the sum are that close at once, but for a probability of ``failure``.
+
     Args:
         largest: upper bound on a coordinate of a message minus its vector, in absolute value, > 0.
         moment: upper bound on the mean square of a message's coordinate, for any vector, > 0.
         total: sum of all coordinates' mean squares, at least ``moment``.
-        users: number of users, >= 1.
-        dimension: number of coordinates, >= 1.
-        failure: probability that some coordinate is off by more, in (0, 1).
-
-    Returns:
-        The deviation of a sum, > 0; all coordinates are that close at once.
     """
     needed = math.log(2.0 / failure)
     total = min(total, dimension * moment)
@@ -137,17 +114,10 @@ def largest_mean_deviation(
 def shares_between(
     counts: Array, held: float, other: float, *, users: int, failure: float
 ) -> tuple[Array, Array]:
-    """Intervals of the shares of users who hold each category, from the categories' counts.
+    """Lower and upper ends, in [0, 1], of the shares of users who hold each category.
 
-    Args:
-        counts: number of messages that count for each category, in [0, users], shape (k,).
-        held: probability that a user who holds a category is in its count, above ``other``.
-        other: probability that one who does not is in it, in [0, 1].
-        users: number of users, >= 1.
-        failure: probability that one interval does not contain its share, in (0, 1).
-
-    Returns:
-        Lower and upper ends in [0, 1], shape (k,) each.
+    From the categories' counts, in [0, users], shape (k,). The probabilities ``held`` > ``other``
+    are as for `largest_deviation`; ``failure`` is that of one interval.
     """
     side = math.log(0.5 * failure)
     most = _most_holders(counts, held, other, users, side)
@@ -195,10 +165,11 @@ def _log_lower_tail(counts: Array, holders: Array, held: float, other: float, us
             n * x * p * (1.0 - p) / (1.0 - p + p * x) ** 2
             for n, p in ((holders, held), (others, other))
         )
-        likeliest = np.log(_LIKELIEST / (np.sqrt(variance) * (1.0 - x)))
+        likeliest = np.log(0.4689 / (np.sqrt(variance) * (1.0 - x)))
     likeliest = np.where(likeliest < 0.0, likeliest, 0.0)
+    # the sizes that it is added up from, of which each is rounded
     size = np.abs(own) + np.abs(foreign) + np.abs(shift) + users + 1.0
-    return np.asarray(own + foreign - shift + likeliest + roundings(_ROUNDINGS) * size)
+    return np.asarray(own + foreign - shift + likeliest + roundings(16) * size)
 
 
 def _least(bound: Callable[[float], float], variance: float, exponent: float, most: float) -> float:

@@ -1,8 +1,7 @@
 """Estimates from messages: mergeable tallies, and unbiased estimates with standard errors.
 
-An estimator looks at messages once and keeps a *tally*, an array of a size that does not grow with
-the users. Tallies of parts of the messages merge by ``+``, in any order, so that messages may come
-in chunks, from several machines, or as a Dask collection. The estimate is made of the tally alone.
+A *tally* of messages is an array of a size that does not grow with the users. Tallies of parts of
+the messages merge by ``+``, in any order. The estimate is made of the tally alone.
 
 *Frequencies.* A message of a frequency oracle says yes to some categories: to one's own with
 probability p, to another one with probability q, whichever it is. Of n messages, a category that a
@@ -10,8 +9,6 @@ share f of the users holds gets a yes from ``n (f p + (1 - f) q)`` on average, s
 - q)`` is an unbiased estimate of f. Messages are independent, so its variance, given what the users
 hold, is exactly ``(f p (1 - p) + (1 - f) q (1 - q)) / (n (p - q)^2)`` (Wang et al. 2017, "Locally
 differentially private protocols for frequency estimation", for f = 0 and f = 1).
-
-Messages that are a Dask collection: tallies of its chunks, added up where they are.
 
 Dask is not imported before it is met: who passes a collection has done so already.
 """
@@ -31,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.randomizers.checks import array_of
 from shuffle_accountant.randomizers.error_bounds import largest_deviation, shares_between
 
 # Number of tallies added up by one task, so that no machine holds those of all chunks.
@@ -41,10 +39,7 @@ Ends = tuple[Array, Array]
 
 
 def _tallied_chunks(counted: Callable[[Any], Tallied], messages: Any, message_axes: int) -> Tallied:
-    """Tally and number of messages of a Dask array, bag or series, or of one delayed chunk.
-
-    No chunk is larger than the collection's own, unless messages themselves are cut by them.
-    """
+    """Tally and number of messages of a Dask array, bag or series, or of one delayed chunk."""
     from dask.delayed import Delayed, delayed
 
     if isinstance(messages, Delayed):  # has every attribute that it is asked for
@@ -130,14 +125,11 @@ class Estimate:
         return np.nextafter(least, -np.inf), np.nextafter(most, np.inf)
 
     def projected(self) -> Array:
-        """The histogram (numbers >= 0 of sum 1) that is nearest to the values in the 2-norm.
+        """The histogram (numbers >= 0 of sum 1, shape (k,)) nearest to the values in the 2-norm.
 
         Never farther from the true histogram than the values are, in the 2-norm; but biased: rare
         categories come out too large on average, and frequent ones too small, as all values below 0
         are raised. Sums over many categories are better taken of the values.
-
-        Returns:
-            Shape (k,).
         """
         ordered = np.sort(self.values)[::-1]
         excess = (np.cumsum(ordered) - 1.0) / np.arange(1, ordered.size + 1)
@@ -160,7 +152,6 @@ class Estimate:
             raise ValueError(
                 f"earlier must have {self.values.size} categories, got {earlier.values.size}"
             )
-
         return Estimate(
             self.values - earlier.values,
             np.hypot(self.standard_errors, earlier.standard_errors),
@@ -207,20 +198,12 @@ class Tallying(ABC):
             messages: as `randomize` returns them, in any order; or a Dask array, bag or series of
                 them, which is gone through chunk by chunk, on the cluster of Dask's current client
                 if there is one.
-
-        Returns:
-            The tally, an array whose shape does not depend on the number of messages.
         """
         return self._tallied(messages)[0]
 
     @abstractmethod
     def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
-        """Unbiased estimates from the tally of all messages.
-
-        Args:
-            tally: the sum of the tallies of all messages.
-            users: number of users who sent them, >= 1.
-        """
+        """Unbiased estimates from the sum of the tallies of all messages of ``users`` >= 1."""
 
     @abstractmethod
     def _counted(self, messages: Any) -> Tallied:
@@ -244,6 +227,22 @@ class Estimator(Tallying):
         """
         return self.estimate_from(*self._tallied(messages))
 
+    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
+        """Unbiased estimates from the tally of all messages.
+
+        Args:
+            tally: the sum of the tallies of all messages; the class says what it holds.
+            users: number of users who sent them, >= 1.
+
+        Raises:
+            ValueError: the messages do not say what is estimated.
+        """
+        return self._estimated(tally, validate.integer(minimum=1, users=users))
+
+    @abstractmethod
+    def _estimated(self, tally: ArrayLike, users: int) -> Estimate:
+        """The estimates from a tally that is not yet checked."""
+
 
 class Frequencies(Estimator):
     """Frequencies of categories from one message of each user."""
@@ -265,8 +264,8 @@ class Frequencies(Estimator):
                 that depend on each other).
         """
         users = validate.integer(minimum=1, users=users)
-        share = validate.closed_unit(frequency=frequency)
-        return float(self._errors(np.array([share]), users)[0])
+        shares = np.array([validate.closed_unit(frequency=frequency)])
+        return float(self._errors(shares, users)[0])
 
     def largest_frequency_error(
         self, *, users: int, confidence: float = 0.95, categories: int | None = None
@@ -300,7 +299,11 @@ class Frequencies(Estimator):
 
 
 class FrequencyEstimator(Frequencies):
-    """Frequencies of categories from messages that say yes to some of them."""
+    """Frequencies of categories from messages that say yes to some of them.
+
+    The tally is the number of messages that say yes to each category, shape (k,). Standard errors
+    take the estimated shares, cut off at 0 and 1, for the true ones.
+    """
 
     categories: int
 
@@ -314,25 +317,12 @@ class FrequencyEstimator(Frequencies):
         off = largest_deviation(own, other, users=users, categories=count, failure=failure)
         return off / (users * (own - other))
 
-    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
-        """Unbiased frequencies of all categories from the tally of all messages.
-
-        Args:
-            tally: number of messages that say yes to each category, shape (k,).
-            users: number of users who sent them, >= 1.
-
-        Returns:
-            Shares of users who hold each category, shape (k,). The standard errors take the
-            estimated shares, cut off at 0 and 1, for the true ones.
-
-        Raises:
-            ValueError: the messages say nothing about the input.
-        """
-        users = validate.integer(minimum=1, users=users)
+    def _estimated(self, tally: ArrayLike, users: int) -> Estimate:
         counts = tally_of(tally, (self.categories,))
-        if not np.all((counts >= 0) & (counts <= users)):
-            wrong = counts[(counts < 0) | (counts > users)][0].item()
-            raise ValueError(f"tally must hold counts in [0, users = {users}], got {wrong!r}")
+        wrong = counts[(counts < 0) | (counts > users)]
+        if wrong.size:
+            got = wrong[0].item()
+            raise ValueError(f"tally must hold counts in [0, users = {users}], got {got!r}")
         own, other = self._informative()
         values = (counts / users - other) / (own - other)
         errors = self._errors(np.clip(values, 0.0, 1.0), users)
@@ -359,10 +349,7 @@ class FrequencyEstimator(Frequencies):
 
 def tally_of(tally: ArrayLike, shape: tuple[int, ...]) -> NDArray[Any]:
     """The tally as an array, its shape checked."""
-    try:
-        array: NDArray[Any] = np.asarray(tally)
-    except ValueError:  # nested lists of different lengths
-        raise ValueError(f"tally must have shape {shape}, got a ragged sequence") from None
+    array = array_of(tally, f"tally must have shape {shape}")
     if array.dtype.kind not in "iuf":
         raise TypeError(f"tally must be numbers, got an array of {array.dtype}")
     if array.shape != shape:
@@ -377,14 +364,9 @@ def estimated(
 ) -> Estimate:
     """Means of the messages' terms, with standard errors from the terms' spread.
 
-    Their sample variance is, on average, the variance of their noise and the spread of the users'
-    own values together: standard errors are not too small, and too large by that spread at most.
-
-    Args:
-        values: the means, shape (k,).
-        squares: means of the terms' squares, shape (k,).
-        users: number of messages, >= 1.
-        ends: see `Estimate`.
+    Their sample variance, from the means of their ``squares``, is on average the variance of their
+    noise and the spread of the users' own values together: standard errors are not too small, and
+    too large by that spread at most.
     """
     spread = np.maximum(squares - values**2, 0.0)
     errors = np.sqrt(spread / (users - 1)) if users > 1 else np.full(values.size, math.inf)
@@ -405,8 +387,7 @@ def ends_around(
         largest_error: from a failure probability and a number of values to a bound on their largest
             error.
         cut: whether true values are shares, in [0, 1].
-        failure: probability that the intervals do not hold.
-        together: whether it is that of all values at once or of each.
+        failure: probability that the intervals do not hold, all at once if ``together``, or each.
     """
     off = largest_error(failure, values.size if together else 1)
     lower, upper = np.nextafter(values - off, -np.inf), np.nextafter(values + off, np.inf)

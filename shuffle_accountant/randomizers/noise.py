@@ -14,7 +14,7 @@ from scipy.special import ndtr, ndtri
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.numerics.rounding import Array, Bound, exponential, roundings
-from shuffle_accountant.randomizers.base import FromArguments, GivenEps0
+from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, Inputs, Letters
 from shuffle_accountant.randomizers.checks import generator, unit_values
 from shuffle_accountant.randomizers.continuous import (
     LARGEST_LOG,
@@ -24,7 +24,6 @@ from shuffle_accountant.randomizers.continuous import (
 )
 from shuffle_accountant.randomizers.estimation import Estimate, Estimator, ends_around, tally_of
 
-_LAST_STEP = 1e-12
 # Largest distance of two means in units of the scale or deviation, largest dilution, and least
 # sigma: there nothing hides the target, to a double. A larger distance, or less noise, helps the
 # adversary no less: lower ends found there hold beyond too, and the upper ones are 1.
@@ -44,6 +43,10 @@ class _SymmetricNoise(FromArguments, ContinuousRandomizer):
 
     symmetric = True
     crossing = 0.5
+
+    def sf(self, x: float, y: Array) -> Array:
+        """Probability of messages above y from input x: that of the mirror image."""
+        return self.cdf(-x, -y)
 
     def checked_input(self, *, target: object) -> float:
         """An input of a target: any number in [0, 1], for the blanket of all is the same."""
@@ -100,22 +103,14 @@ class LaplaceRandomizer(GivenEps0, _SymmetricNoise):
 
     def cdf(self, x: float, y: Array) -> Array:
         """Probability of messages up to y from input x."""
-        return np.asarray(np.where(y < x, self._tail(y - x), 1.0 - self._tail(y - x)))
-
-    def sf(self, x: float, y: Array) -> Array:
-        """Probability of messages above y from input x."""
-        return np.asarray(np.where(y < x, 1.0 - self._tail(y - x), self._tail(y - x)))
+        tail = 0.5 * np.exp(-self._eps0 * np.abs(y - x))
+        return np.asarray(np.where(y < x, tail, 1.0 - tail))
 
     def log_density(self, x: float, y: Array) -> Array:
         """Logarithm of ``eps0/2 e^(-eps0 |y - x|)``."""
         return np.asarray(math.log(0.5 * self._eps0) - self._eps0 * np.abs(y - x))
 
-    def _tail(self, distance: Array) -> Array:
-        return np.asarray(0.5 * np.exp(-self._eps0 * np.abs(distance)))
-
-    def letters(
-        self, inputs: tuple[int, int], side: Bound, *, tail: float, resolution: float
-    ) -> tuple[Array, float]:
+    def letters(self, inputs: Inputs, side: Bound, *, tail: float, resolution: float) -> Letters:
         """Cells of equal width in the logarithm of the ratio, in closed form; no tail is cut.
 
         With E = e^eps0 the blanket's density is ``(eps0/2) e^(-eps0 max(|y|, |1-y|))``. Messages
@@ -169,9 +164,8 @@ class GaussianRandomizer(_SymmetricNoise):
 
     The randomizer of Section 5 of 'Numerical Accounting in the Shuffle Model'. A round of it is
     bounded by its blanket, for all pairs of datasets. The paper's own numbers are those of an
-    example: all users but the target hold 0, and the target holds 0 or 1. They bound nothing else,
-    and are had by ``reduction="example"``. Alone the message satisfies no pure local differential
-    privacy.
+    example, which bound nothing else: all users but the target hold 0 (``reduction="example"``).
+    Alone the message satisfies no pure local differential privacy.
 
     Args:
         sigma: standard deviation of the noise, in [1e-100, 1e12], in units of the distance of the
@@ -201,10 +195,6 @@ class GaussianRandomizer(_SymmetricNoise):
     def cdf(self, x: float, y: Array) -> Array:
         """Probability of messages up to y from input x."""
         return np.asarray(ndtr((y - x) / self.sigma), dtype=np.float64)
-
-    def sf(self, x: float, y: Array) -> Array:
-        """Probability of messages above y from input x."""
-        return np.asarray(ndtr((x - y) / self.sigma), dtype=np.float64)
 
     def log_density(self, x: float, y: Array) -> Array:
         """Logarithm of the normal density around x."""
@@ -244,7 +234,9 @@ class GaussianVectors(Estimator, FromArguments):
     goes on sending a message. A round of it is reduced by null clones (see
     `shuffle_accountant.reductions.clones`), whatever the dimension and the other vectors.
 
-    Privacy is that of real-valued noise; sampled doubles follow it up to their rounding.
+    Privacy is that of real-valued noise; sampled doubles follow it up to their rounding. Tally: the
+    sums of the messages' coordinates, shape (d,). The mean's standard error is the noise multiplier
+    over the root of the number of users.
 
     Args:
         noise_multiplier: standard deviation of the noise per coordinate, in [1e-100, 1e12], in
@@ -286,17 +278,7 @@ class GaussianVectors(Estimator, FromArguments):
             raise ValueError(f"values must have norms of at most 1, got {norms[wrong].flat[0]!s}")
         return own + generator(rng).normal(scale=self.noise_multiplier, size=own.shape)
 
-    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
-        """Unbiased mean vector from the sum of all messages.
-
-        Args:
-            tally: sums of the messages' coordinates, shape (d,).
-            users: number of users who sent them, >= 1.
-
-        Returns:
-            The mean, shape (d,), and the noise multiplier over the root of ``users``.
-        """
-        users = validate.integer(minimum=1, users=users)
+    def _estimated(self, tally: ArrayLike, users: int) -> Estimate:
         sums = tally_of(tally, (np.size(tally),)).astype(np.float64)
         error = self.noise_multiplier / math.sqrt(users)
         means = sums / users
@@ -310,16 +292,14 @@ class GaussianVectors(Estimator, FromArguments):
 
 
 def laplace_tails(gap: float, dilution: float) -> RatioTails:
-    """Ratio of Laplace noise around two means.
+    """Ratio of Laplace noise around two means, ``gap`` >= 0 apart in units of the scale.
 
-    Args:
-        gap: distance of the means in units of the scale, >= 0.
-        dilution: decoys are blank but for a share of ``e^-dilution``.
+    Decoys are blank but for a share of ``e^-dilution``.
     """
     gap, dilution = min(gap, _LARGEST_GAP), min(dilution, _LARGEST_GAP)
     logs = grid_of_logs(-gap, gap)
     # a last cell of negligible width: the largest ratio is an atom, which chords miss by a cell
-    logs = np.insert(logs, -1, max(logs[-1] - _LAST_STEP, logs[-2]))
+    logs = np.insert(logs, -1, max(logs[-1] - 1e-12, logs[-2]))
     inside = logs < gap
     decoys = np.where(inside, 0.5 * np.exp(-0.5 * (gap + logs)), 0.0)
     target = np.where(inside, 1.0 - 0.5 * np.exp(-0.5 * (gap - logs)), 0.0)
@@ -333,12 +313,10 @@ def laplace_tails(gap: float, dilution: float) -> RatioTails:
 
 
 def normal_tails(gap: float, unresolved: float = 0.0) -> RatioTails:
-    """Ratio of normal noise around two means.
+    """Ratio of normal noise around two means, ``gap`` >= 0 standard deviations apart.
 
-    Args:
-        gap: distance of the means in standard deviations, >= 0.
-        unresolved: smaller ratios are taken together where decoys exceed them with a chance of at
-            least this times 60.
+    Smaller ratios are taken together where decoys exceed them with a chance of at least 60 times
+    ``unresolved``.
     """
     if gap == 0.0:
         certain = np.array([1.0, 0.0])  # that the ratio is 1
@@ -358,9 +336,7 @@ def normal_tails(gap: float, unresolved: float = 0.0) -> RatioTails:
 def normal_blanket_tails(sigma: float, lean: float) -> RatioTails:
     """Ratio of normal noise to the blanket of the inputs 0 and 1.
 
-    Args:
-        sigma: standard deviation of the noise, > 0.
-        lean: distance of the target's input from 1/2, in [0, 1/2].
+    The target's input is at a distance of ``lean``, in [0, 1/2], from 1/2.
     """
     sigma = min(max(sigma, _LEAST_SIGMA), _LARGEST_SIGMA)
     # With u the distance of a message from 1/2, the logarithm of the ratio is linear in |u| on

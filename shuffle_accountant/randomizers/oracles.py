@@ -2,12 +2,11 @@
 
 *Local hashing* has the generator SplitMix64 as a family of hash functions.
 
-To how many messages a category belongs takes one hash for each message and category, a thousand
-million for a million users and a thousand categories. None of them is divided: ``h mod g = b`` for
-``b < g`` means that ``h - b`` is a multiple of g, not below 0. With ``g = 2^s o`` for an odd o,
-a number x below 2^64 is a multiple of g just where ``x o^-1 mod 2^64``, turned right by s bits, is
-at most ``(2^64 - 1) // g`` (Granlund and Montgomery 1994, "Division by invariant integers using
-multiplication", Section 9).
+To count messages takes one hash for each message and category. None of them is divided: ``h mod g =
+b`` for ``b < g`` means that ``h - b`` is a multiple of g, not below 0. With ``g = 2^s o`` for an
+odd o, a number x below 2^64 is a multiple of g just where ``x o^-1 mod 2^64``, turned right by s
+bits, is at most ``(2^64 - 1) // g`` (Granlund and Montgomery 1994, "Division by invariant integers
+using multiplication", Section 9).
 """
 
 from __future__ import annotations
@@ -43,18 +42,16 @@ from shuffle_accountant.randomizers.randomized_response import (
     RandomizedResponse,
 )
 
+Bits = NDArray[np.bool_]
 Counts = tuple[Array, Array, Array]
+Counted = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
-# Largest number of categories whose counts of yes are listed; beyond, their fluctuation is bounded.
-_MOST_COUNTS = 4096
-# Largest eps0 (nats) with probabilities that are doubles; beyond, nothing hides the input.
-_LARGEST_EPS0 = 300.0
 # Largest number of bits whose sum always fits into an unsigned byte.
 _BITS = 255
 # SplitMix64 (Steele, Lea and Flood 2014): the increment of its state and the mixing of its output.
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 _WORD = 2**64
 # Number of hashes in one NumPy block, where there is no compiler.
 _BLOCK = 2**20
@@ -66,15 +63,13 @@ _SHARE = 2**22
 class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
     """A randomizer whose message says yes or no to each of k categories: ``bit_x(y)``.
 
-    All frequency oracles of the field have this form: with a law f of messages that does not depend
-    on the input,
+    With a law f of messages that does not depend on the input,
 
         R(x)(y) = f(y) high   if bit_x(y) = 1,      f(y) low   if bit_x(y) = 0,
 
     and ``high = e^eps0 low``. Messages fall into classes by their bits at the inputs asked for. The
-    blanket ``min_x R(x)(y)`` is ``f(y) low``, but for a message that says yes to all categories:
-    there all inputs agree, and the blanket is ``f(y) high``. Such messages are a class of their
-    own.
+    blanket ``min_x R(x)(y)`` is ``f(y) low``, but ``f(y) high`` for a message that says yes to all
+    categories: such messages are a class of their own.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
@@ -104,7 +99,7 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
     @property
     def representable(self) -> bool:
         """Whether eps0 is so small that the probability of a wrong bit is a double."""
-        return self.eps0 <= _LARGEST_EPS0
+        return self.eps0 <= 300.0
 
     def yes_counts(self) -> YesCounts:
         """Distribution of the number of categories that a message says yes to."""
@@ -118,12 +113,9 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
         return None
 
     def _joint_counts(self) -> Counts:
-        """Counts of yes, and their joint probabilities with a yes and with a no; see `YesCounts`.
-
-        Oracles whose answers are not independent override it.
-        """
+        """Counts of yes, and their joint chances with a yes and with a no; see `YesCounts`."""
         assert self._rate is not None
-        if self.categories > _MOST_COUNTS:
+        if self.categories > 4096:  # too many to list: their fluctuation is bounded
             return np.zeros(0), np.zeros(0), np.zeros(0)
         i = np.arange(self.categories, dtype=np.float64)  # of the other categories
         chance = np.exp(log_pmf(i, self.categories - 1, self._rate, 1.0 - self._rate))
@@ -131,13 +123,11 @@ class FrequencyOracle(FromArguments, GivenEps0, CategoricalRandomizer):
         return np.arange(self.categories + 1.0), yes, no
 
     @abstractmethod
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
-        """Probabilities of the patterns of bits, shape (2^m, m), at m distinct inputs.
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
+        """Probabilities of the patterns of bits, shape (2^m, m), at m distinct inputs, (2^m,) each.
 
-        From an input whose own bit in it is one, shape (2^m,) (the pattern without ones has no such
-        input: any number), and from one whose bit is zero.
+        From an input whose own bit in it is one (the pattern without ones has no such input: any
+        number), and from one whose bit is zero.
         """
 
     def _rest_agrees(self, asked: tuple[int, ...]) -> float:
@@ -185,9 +175,7 @@ class RAPPOR(FrequencyOracle):
     def _stay_probability(self) -> float:
         return 1.0 / (1.0 + math.exp(-0.5 * self._eps0))
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         flip, stay = self.flip_probability, self._stay_probability
         ones = np.count_nonzero(bits, axis=1)
         zeros = len(asked) - ones
@@ -253,17 +241,12 @@ class HadamardResponse(FrequencyOracle):
         """Chance that the entry of one's own row at the message is +1."""
         return 1.0 / (1.0 + math.exp(-self._eps0))
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         # Of the columns, the share with the signs s at the rows is the mean of prod_i (1 + s_i
         # H_i)/2. A product of rows is the row of their exclusive or, whose mean is 1 for row 0 and
         # else 0.
         signs = np.where(bits, 1.0, -1.0)
-        share = np.zeros(len(bits))
-        for subset in _dependent(asked):
-            share += np.prod(signs[:, subset], axis=1)
-        share /= len(bits)
+        share = sum(np.prod(signs[:, subset], axis=1) for subset in _dependent(asked)) / len(bits)
         own = 2.0 * self._keep_probability
         return share * own, share * (own * math.exp(-self._eps0))
 
@@ -380,16 +363,12 @@ class SubsetSelection(FrequencyOracle):
         """``d + (k - d) e^-eps0``: all sets, one with the true value counting k/C(k, d)."""
         return self.size + (self.categories - self.size) * math.exp(-self._eps0)
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         outside = self.categories - self.size
-        ones = np.count_nonzero(bits, axis=1).tolist()
-        every = math.perm(self.categories, len(asked))
         # the share of all sets with a pattern: a ratio of whole numbers, rounded once
-        share = np.array(
-            [math.perm(self.size, j) * math.perm(outside, len(asked) - j) / every for j in ones]
-        )
+        every, m = math.perm(self.categories, len(asked)), len(asked)
+        shares = [math.perm(self.size, j) * math.perm(outside, m - j) / every for j in range(m + 1)]
+        share = np.array(shares)[np.count_nonzero(bits, axis=1)]
         holding = share * (self.categories / self._weight)
         return holding, holding * math.exp(-self._eps0)
 
@@ -418,18 +397,13 @@ class SubsetSelection(FrequencyOracle):
         sets = message_rows(sets, self.size)
         wrong = np.any(sets[:, 1:] <= sets[:, :-1], axis=1)
         if np.any(wrong):
-            row = int(np.argmax(wrong))
-            raise ValueError(
-                f"messages must be sets in rising order, got {sets[row].tolist()!s:.60}"
-            )
+            first = sets[np.argmax(wrong)].tolist()
+            raise ValueError(f"messages must be sets in rising order, got {first!s:.60}")
         return np.bincount(sets.ravel(), minlength=self.categories), len(sets)
 
 
 def _subsets(rng: np.random.Generator, count: int, total: int, size: int) -> NDArray[np.int64]:
-    """``count`` uniformly random sets of ``size`` of ``total`` numbers, shape (count, size).
-
-    The memory is a few times that of the answer.
-    """
+    """``count`` uniformly random sets of ``size`` of ``total`` numbers, shape (count, size)."""
     if 4 * size > total:
         every = np.broadcast_to(np.arange(total), (count, total))
         return rng.permuted(every, axis=1)[:, :size]
@@ -455,10 +429,10 @@ class LocalHashing(FrequencyOracle):
     the randomized response of the bucket h(x): the true bucket is e^eps0 times as likely as each
     other one.
 
-    The analysis takes the functions to be uniformly random and independent, all g^k of them: then
-    every input falls into the message's bucket with chance 1/g, independently. The local parameter
-    eps0 holds for any family of functions; the blanket is that of the ideal one. Messages: the
-    seeds of the functions and the buckets, shape ``(*values.shape, 2)``.
+    The analysis takes the functions to be uniformly random and independent: then every input falls
+    into the message's bucket with chance 1/g, independently. The local parameter eps0 holds for any
+    family of functions; the blanket is that of the ideal one. Messages: the seeds of the functions
+    and the buckets, shape ``(*values.shape, 2)``.
 
     Args:
         categories: number k of values, 2 <= k <= 2^53.
@@ -478,17 +452,15 @@ class LocalHashing(FrequencyOracle):
         super().__init__(categories=categories, eps0=eps0)
         if buckets is None:
             buckets = min(round(math.exp(min(self._eps0, 40.0))) + 1, MOST_CATEGORIES)
-        checked = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
-        vars(self).update(buckets=checked)
+        buckets = validate.integer(minimum=2, maximum=MOST_CATEGORIES, buckets=buckets)
+        vars(self).update(buckets=buckets)
 
     @cached_property
     def _response(self) -> RandomizedResponse:
         """Randomized response that is applied to the bucket of the user's value."""
         return RandomizedResponse(categories=self.buckets, eps0=self._eps0)
 
-    def _pattern_chances(
-        self, asked: tuple[int, ...], bits: NDArray[np.bool_]
-    ) -> tuple[Array, Array]:
+    def _pattern_chances(self, asked: tuple[int, ...], bits: Bits) -> tuple[Array, Array]:
         ones = np.count_nonzero(bits, axis=1).astype(np.float64)
         hit, miss = 1.0 / self.buckets, (self.buckets - 1) / self.buckets
         # relative to a random function and a random bucket
@@ -549,24 +521,15 @@ def split_mix(start: NDArray[np.uint64], steps: NDArray[np.uint64]) -> NDArray[n
 
 def _mixed(state: Any) -> Any:
     """The generator's output at a state."""
-    mixed = (state ^ (state >> _SHIFT_1)) * _FIRST
-    mixed = (mixed ^ (mixed >> _SHIFT_2)) * _SECOND
-    return mixed ^ (mixed >> _SHIFT_3)
+    mixed = (state ^ (state >> np.uint64(30))) * _FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+    return mixed ^ (mixed >> np.uint64(31))
 
 
-def support_counts(
-    seeds: NDArray[np.int64], buckets: NDArray[np.int64], categories: int, modulus: int
-) -> NDArray[np.int64]:
+def support_counts(seeds: Counted, buckets: Counted, categories: int, modulus: int) -> Counted:
     """Number of messages, per category, whose hash function puts it into the message's bucket.
 
-    Args:
-        seeds: seeds of the hash functions, >= 0, shape (n,).
-        buckets: in 0 … modulus - 1, shape (n,).
-        categories: number k of categories.
-        modulus: number g of buckets.
-
-    Returns:
-        The counts, shape (k,). The memory needed beyond the messages is a small multiple of it.
+    The ``modulus`` is the number of buckets. The memory needed is a small multiple of the counts'.
     """
     starts, wanted = seeds.astype(np.uint64), buckets.astype(np.uint64)
     fast = compiled(_count, _mixed)
@@ -590,9 +553,7 @@ def support_counts(
         return sum(parts, start=np.zeros(categories, dtype=np.int64))
 
 
-def _count_blocks(
-    starts: NDArray[np.uint64], wanted: NDArray[np.uint64], categories: int, modulus: int
-) -> NDArray[np.int64]:
+def _count_blocks(starts: Words, wanted: Words, categories: int, modulus: int) -> Counted:
     """Support counts without a compiler: remainders by NumPy, a block of messages at a time."""
     steps = np.arange(1, categories + 1, dtype=np.uint64)
     counts = np.zeros(categories, dtype=np.int64)

@@ -17,6 +17,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import (
     FiniteRandomizer,
+    FromArguments,
     GivenEps0,
     Mixture,
     RunsOnInputs,
@@ -26,8 +27,6 @@ from shuffle_accountant.randomizers.base import (
 from shuffle_accountant.randomizers.checks import MOST_CATEGORIES, category_values
 from shuffle_accountant.randomizers.estimation import FrequencyEstimator
 
-# The eps0 (nats) above which 1 - gamma rounds to 1 for any number of categories.
-_LARGE_EPS0 = 700.0
 # Factor that rounds a privacy parameter up by more than a few operations can lose.
 _UP = 1.0 + 2.0**-50
 
@@ -65,7 +64,7 @@ class CategoricalRandomizer(RunsOnInputs, FrequencyEstimator, FiniteRandomizer):
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
+class RandomizedResponse(Mixture, FromArguments, GivenEps0, CategoricalRandomizer):
     """k-ary randomized response over the values 0 … ``categories`` - 1.
 
     With probability gamma the message is a uniformly random one of the k values (which may be the
@@ -94,7 +93,12 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
     def __init__(self, *, categories: int, eps0: float) -> None:
         categories = _checked(categories)
         eps0 = validate.nonnegative(eps0=eps0) + 0.0  # turns a negative zero into zero
-        gamma, truthful = _mixture(categories, eps0)
+        if eps0 > 700.0:  # then 1 - gamma rounds to 1 for any number of categories
+            half = math.exp(-0.5 * eps0)  # e^-eps0 itself may be too small for a double
+            gamma, truthful = categories * half * half, 1.0
+        else:
+            gain = math.expm1(eps0)
+            gamma, truthful = (x / (categories + gain) for x in (categories, gain))
         # JSON has no infinity, and gamma = 0 says the same
         given = "gamma" if math.isinf(eps0) else "eps0"
         self._set(categories, eps0, gamma, truthful, given)
@@ -109,8 +113,13 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
         """
         categories = _checked(categories)
         gamma = validate.closed_unit(gamma=gamma) + 0.0
+        ratio = (1.0 - gamma) * categories / gamma if gamma > 0.0 else math.inf
+        if gamma > 0.0 and math.isinf(ratio):  # then the one added to it does not matter
+            eps0 = (math.log(categories) - math.log(gamma)) * _UP
+        else:
+            eps0 = math.log1p(ratio) * _UP
         made = cls.__new__(cls)
-        made._set(categories, _eps0(categories, gamma), gamma, 1.0 - gamma, "gamma")
+        made._set(categories, eps0, gamma, 1.0 - gamma, "gamma")
         return made
 
     def _set(self, categories: int, eps0: float, gamma: float, truthful: float, given: str) -> None:
@@ -119,12 +128,11 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
         )
 
     def __repr__(self) -> str:
-        made = "RandomizedResponse" + (".from_gamma" if self._given == "gamma" else "")
-        return f"{made}(categories={self.categories}, {self._given}={self._parameter!r})"
+        made = ".from_gamma(" if self._given == "gamma" else "("
+        return FromArguments.__repr__(self).replace("(", made, 1)
 
-    @property
-    def _parameter(self) -> float:
-        return self.gamma if self._given == "gamma" else self._eps0
+    def _written(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("categories", self._given)}
 
     def at(self, eps0: float) -> RandomizedResponse:
         """Randomized response over the same values with another eps0; the smaller adds noise."""
@@ -164,10 +172,6 @@ class RandomizedResponse(Mixture, GivenEps0, CategoricalRandomizer):
         named = category_values(messages, self.categories, name="messages")
         return np.bincount(named.ravel(), minlength=self.categories), named.size
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types: the number of categories and the parameter that was given."""
-        return {"kind": self.kind, "categories": self.categories, self._given: self._parameter}
-
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> RandomizedResponse:
         """Inverse of `to_dict`, without the ``kind``."""
@@ -188,22 +192,3 @@ def BinaryRandomizedResponse(*, eps0: float) -> RandomizedResponse:  # noqa: N80
 
 def _checked(categories: int) -> int:
     return validate.integer(minimum=2, maximum=MOST_CATEGORIES, categories=categories)
-
-
-def _mixture(categories: int, eps0: float) -> tuple[float, float]:
-    """``(gamma, 1 - gamma)``, each with full relative accuracy."""
-    if eps0 > _LARGE_EPS0:
-        half = math.exp(-0.5 * eps0)  # e^-eps0 itself may be too small for a double
-        return categories * half * half, 1.0
-    gain = math.expm1(eps0)
-    return categories / (categories + gain), gain / (categories + gain)
-
-
-def _eps0(categories: int, gamma: float) -> float:
-    """``log(1 + (1 - gamma) k / gamma)`` with full relative accuracy, rounded up."""
-    if gamma == 0.0:
-        return math.inf
-    ratio = (1.0 - gamma) * categories / gamma
-    if math.isinf(ratio):  # then the one added to it does not matter
-        return (math.log(categories) - math.log(gamma)) * _UP
-    return math.log1p(ratio) * _UP

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from shuffle_accountant.randomizers import (  # noqa: F401 - which register themselves
-    general,
     noise,
     oracles,
     vectors,
@@ -35,8 +34,7 @@ SHORT = {
 def randomizer_kind(name: str) -> str:
     """The kind that a name stands for: itself, a short name, or ``package.module:Class``.
 
-    Args:
-        name: as typed. A class is imported, and registers itself.
+    A class is imported, and registers itself.
     """
     if not isinstance(name, str):
         raise TypeError(f"randomizer must be a name, got {type(name).__name__}")
@@ -81,18 +79,13 @@ def parameters_of(name: str) -> dict[str, bool]:
 
 
 def own_kinds(*parameters: str) -> list[type[LocalRandomizer]]:
-    """Classes from outside of this package whose constructors need these parameters and no others.
-
-    Args:
-        parameters: such as "categories" and "eps0".
-    """
+    """Classes from outside of this package whose constructors need no other parameters."""
     load_installed()
     found = []
-    for kind in LocalRandomizer.kinds.values():
+    for name, kind in LocalRandomizer.kinds.items():
         if not kind.__module__.startswith(f"{__name__.partition('.')[0]}."):
-            given = inspect.signature(kind).parameters
-            needed = {key for key, value in given.items() if value.default is value.empty}
-            if needed <= set(parameters) <= set(given):
+            given = parameters_of(name)
+            if {key for key in given if given[key]} <= set(parameters) <= set(given):
                 found.append(kind)
     return found
 

@@ -5,13 +5,8 @@ value for mechanisms whose pair some query attains.
 
 *Theorem* (Feldman and Shenfeld 2025, Theorem 3.1; Chua et al. 2024 for Gaussian steps). If (P, Q)
 dominates every step given whatever came before, for all alpha >= 0, then an epoch is dominated by
-``(1/t) sum_i Q^(i-1) P Q^(t-i)`` against ``Q^t``. *Proof.* For each step and history there is a
-kernel that takes P to the step's output with the record and Q to that without it (Blackwell).
-Applied one after the other to (y_1, …, y_t) these kernels turn the first law into the transcript
-with the record and the second into that without it.
-
-The likelihood ratio of that pair is the mean of t i.i.d. ratios X = dP/dQ under Q: the density
-lemma of `shuffle_accountant.reductions.base`, for a target among t - 1 decoys.
+``(1/t) sum_i Q^(i-1) P Q^(t-i)`` against ``Q^t`` (proof: `docs/understand/soundness.md`). The
+likelihood ratio of that pair is the mean of t i.i.d. ratios X = dP/dQ under Q.
 
 * *Part of an epoch*: of s released steps out of t the ratio is ``1 - s/t`` plus 1/t times the sum
   of s ratios. s must not depend on the outputs.
@@ -68,18 +63,15 @@ def allocation(ratio: Ratio, steps: int, released: int) -> Pair:
 def allocation_of_unequal(noise_multipliers: Sequence[float], steps: int, passes: int) -> Pair:
     """The dominating pair of an epoch whose Gaussian steps each have their own noise.
 
-    Args:
-        noise_multipliers: of the steps whose outputs are seen, shape (s,), at least 0.05 each.
-        steps: number t >= s of steps of the epoch.
-        passes: how often the same deal is gone through.
+    The ``noise_multipliers``, at least 0.05 each, are those of the steps whose outputs are seen;
+    the same deal is gone through in a number of ``passes``.
     """
-    counts = tuple(sorted(Counter(noise_multipliers).items()))
-    share = quotient(len(noise_multipliers), steps)
+    counts, users = tuple(sorted(Counter(noise_multipliers).items())), len(noise_multipliers)
 
     def unequal(side: Bound) -> PrivacyLoss:
         gathered = gathered_noise(counts, side)
         parts = tuple((noise_of(over_root(sigma, passes), side), n) for sigma, n in gathered)
-        users, part = len(noise_multipliers), share_of(share, side)
+        part = share_of(quotient(users, steps), side)
         if len(parts) == 1:
             return gaussian_mean_loss(parts[0][0], users, part)
         return MeanRatioLoss(UnequalRatios(parts), users, part)
@@ -90,9 +82,9 @@ def allocation_of_unequal(noise_multipliers: Sequence[float], steps: int, passes
 def allocation_in_blocks(ratio: Ratio, steps: int, selected: int) -> Pair:
     """The dominating pair of k selected steps in 2 … t: a product over blocks with one each."""
     size, longer = divmod(steps, selected)
-    counts = [(size + 1, longer), (size, selected - longer)]
-    parts = tuple((_mean(ratio, block), count) for block, count in counts if count > 0)
-    return Pair("allocation, blocks", ProductLoss(parts))
+    blocks = ((size + 1, longer), (size, selected - longer))
+    parts = ((_mean(ratio, block), count) for block, count in blocks if count > 0)
+    return Pair("allocation, blocks", ProductLoss(tuple(parts)))
 
 
 def allocation_of_several(ratio: Callable[[int], Ratio], steps: int, records: int) -> Pair:

@@ -1,20 +1,15 @@
 """Pairs of distributions that dominate a round, as reduction theorems return them.
 
-One target message among n - 1 decoys: every measure of leakage is a functional of this pair.
+Proofs that are not here are in `docs/understand/soundness.md`.
 
-Density lemma. Let ``shuffle(p, q)`` be the law of n shuffled messages of which one (the target's)
-is drawn from p and the others i.i.d. from q. Relative to n independent draws from q its density at
-``(y_1, …, y_n)`` is the mean likelihood ratio ``(1/n) sum_i p(y_i)/q(y_i)``. Hence the hockey-stick
-divergence between ``shuffle(p0, q)`` and ``shuffle(p1, q)`` at alpha is
+Density lemma. Of n shuffled messages one (the target's) is drawn from p0 or p1 and the others, its
+decoys, i.i.d. from q. The hockey-stick divergence between the two laws at alpha is
 
-    E[ ((1/n) sum_i (p0(Y_i) - alpha p1(Y_i)) / q(Y_i))_+ ],   Y_i i.i.d. from q,
+    E[ ((1/n) sum_i (p0(Y_i) - alpha p1(Y_i)) / q(Y_i))_+ ],   Y_i i.i.d. from q.
 
-an expectation over a sum of i.i.d. real numbers, whatever the alphabet.
-
-Sampling. Lemma 7 of 'Numerical Accounting in the Shuffle Model' (Zhu et al. 2022, Proposition 30):
-if a pair dominates the round for its m users, the round on m users drawn without replacement from N
-is dominated by the mixture with weight m/N; see `losses.combined.subsampled` for the explicit pair.
-Adjacency: one user's value among the N is replaced. Bound: upper bound.
+Sampling. Lemma 7 of 'Numerical Accounting in the Shuffle Model' (Zhu et al. 2022, Proposition 30);
+see `losses.combined.subsampled` for the explicit pair. Adjacency: one user's value among the N is
+replaced. Bound: upper bound.
 
 Colluders. If the adversary knows c of those drawn among m' people it knows in all, the others are
 ``m - c`` drawn from ``N - m'``. Whatever c, that is at least ``m - m' - 1`` decoys and a fraction

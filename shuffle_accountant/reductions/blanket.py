@@ -1,12 +1,10 @@
 """The privacy blanket: what all inputs share hides the target (Balle, Bell, Gascon, Nissim 2019).
 
-With probability ``sum_y m(y)``, ``m(y) = min over x of R(x)(y)``, a user's message is a draw from
-the blanket whatever its value. Telling the adversary which users' messages are not is a
-pre-processing of the real output, so the pair (R(x0), R(x1)) among n - 1 decoys that are draws from
-m, or blank, dominates the round. Adjacency: one user's value is replaced; the profile is the
-largest over ordered pairs of inputs, which bounds both directions. Bound: upper bound; no
-decomposition does better (Su et al. 2025). For k-ary randomized response it is exactly the weak
-adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
+The pair (R(x0), R(x1)) among n - 1 decoys that are draws from ``m(y) = min over x of R(x)(y)``, or
+blank, dominates the round (proof: `docs/understand/soundness.md`). Adjacency: one user's value is
+replaced; the profile is the largest over ordered pairs of inputs, which bounds both directions.
+Bound: upper bound; no decomposition does better (Su et al. 2025). For k-ary randomized response it
+is exactly the weak adversary of 'Numerical Accounting in the Shuffle Model', Theorem 15.
 """
 
 from __future__ import annotations
@@ -31,12 +29,6 @@ from shuffle_accountant.reductions.clones import clones
 
 # Effort with which messages' probabilities are computed for a rough deviation.
 _ROUGH = Effort(tail=1e-12, resolution=1e-3)
-# While at most this many random answers are expected to show one of the target's two values, k-ary
-# randomized response is summed over counts of random answers, not over histograms: there are fewer.
-_FEW_SHOWN = 100.0
-# The same below this eps0, nats: probabilities of messages are off by a unit in their last place
-# each, which is much of their difference, and counts depend on eps0 itself.
-_SMALL_EPS0 = 0.01
 
 
 @dataclass(frozen=True)
@@ -87,7 +79,10 @@ def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
         loss = BinaryLoss(
             NumberOfClones.from_eps0(eps0, decoys=users - 1, rate=gamma, idle=truthful)
         )
-    elif users * 2.0 * single <= _FEW_SHOWN or eps0 < _SMALL_EPS0:
+    elif users * 2.0 * single <= 100.0 or eps0 < 0.01:
+        # Where few random answers show one of the target's two values there are fewer counts of
+        # random answers than histograms. For a small eps0, on which counts depend, the error of
+        # messages' probabilities is much of their difference.
         others = (Decoys(users - 1, gamma, truthful),)
         loss = BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, eps0, others))
     else:

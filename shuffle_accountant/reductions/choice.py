@@ -72,11 +72,7 @@ def check(randomizer: LocalRandomizer, reduction: str, variant: str | None, samp
 
 
 def reduce(
-    randomizer: LocalRandomizer,
-    users: int,
-    population: int,
-    reduction: str,
-    variant: str | None,
+    randomizer: LocalRandomizer, users: int, population: int, reduction: str, variant: str | None
 ) -> DominatingPair:
     """The dominating pair by the theorem asked for, or by the tightest that applies.
 

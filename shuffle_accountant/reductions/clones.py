@@ -6,18 +6,7 @@ reveal. Write E = e^eps0, u = E/(E+1), v = 1/(E+1).
 *Common randomizer* (Feldman, McMillan and Talwar 2022, "Stronger privacy amplification by
 shuffling"): target (u, v) against (v, u), decoys (v, v, 1 - 2v) with a blank. The published proof
 of the paper's general Lemma 3.5 carries an erratum, it fails for mixtures with a third component;
-for one common randomizer per round the bound holds by this argument.
-
-1. LDP gives R(x)(y) >= max(R0, R1)(y)/E =: D(y) for every x, so every other message is with
-   probability sum(D) a draw from D normalised. Telling which are not (the blank) can only help the
-   adversary: (R0, R1, D, n) dominates.
-2. The law of ``(R0 - alpha R1)/D`` under the decoys is a mixture of laws with two atoms and the
-   rest at 0, one for each pair of likelihood ratios e^s, e^-t with 0 <= s, t <= eps0, all of mean
-   1 - alpha.
-3. For 1 <= alpha <= E each of them is below the one with s = t = eps0, randomized response, in
-   convex order, and convex order is kept by sums of independent variables.
-4. By the density lemma the hockey-stick divergence is the mean of a convex function of such a sum.
-   alpha > E gives 0; alpha < 1 follows by exchanging the roles of X and X'.
+for one common randomizer per round the bound holds by the proof in `docs/understand/soundness.md`.
 
 *Interactive* (Feldman, McMillan and Talwar 2021, "Hiding among the clones", Theorem 3.2): the
 randomizer may look at earlier messages of the same round; decoys (1/(2E), 1/(2E), 1 - 1/E).
@@ -43,26 +32,16 @@ that one, and not tight. Adjacency: one user's value is replaced.
 Adjacency: zero-out. Bound: an upper bound. Covers shuffled batches and Gaussian messages that
 are shuffled, for any dimension, any vectors of norm at most 1 and queries that look back.
 
-*Shuffled batches.* Records are permuted and dealt into T batches of one size in order. Given the
-target's slot u within its batch, the T records in slot u of all batches are placed uniformly.
-(With batches of different sizes some slots exist in full batches only, and for the others one place
-that is not the target's is given away: then T is the number of *full* batches. A bound at T' <= T
-always holds.)
+*Shuffled batches.* Records are permuted and dealt into T batches of one size in order. (With
+batches of different sizes some slots exist in full batches only, and for the others one place that
+is not the target's is given away: then T is the number of *full* batches. A bound at T' <= T always
+holds.) For every p in (0, 1), which may depend on alpha and on the order, and both orders,
 
-1. For p in (0, 1) and ``h = log(1/p)`` let ``gamma = p Phi(1/(2 sigma) - sigma h) - Phi(-1/(2
-   sigma) - sigma h)``, if positive, else 0: the largest of ``int (p N(0, sigma^2 I) - N(v, sigma^2
-   I))_+`` over norms of v up to 1. So each other record's step is within total variation gamma of
-   ``p w + (1 - p) r``, w the null step.
-2. Replacing them all moves the transcripts by ``beta = 1 - (1 - gamma)^(T-1)`` at most.
-3. Reveal which of the records are not null, and where: the target is then uniformly among ``K = 1 +
-   Bin(T - 1, p)`` null places, which is random allocation of 1 in K. Hence for alpha >= 0
+    H_alpha(D‖D') <= E_K[H_alpha(allocation, 1 of K)] + (1 + alpha) beta,   K = 1 + Bin(T - 1, p),
 
-       H_alpha(D‖D') <= E_K[H_alpha(allocation, 1 of K)] + (1 + alpha) beta,
-
-   and the same for the reverse, with a p that may depend on alpha and on the order.
-4. ``H_alpha(D‖D')`` is convex in alpha and no larger than the Gaussian mechanism's (all other
-   places revealed); so the lower convex envelope of the least of these bounds is one too, and the
-   profile of a pair of laws, for both orders.
+where ``beta = 1 - (1 - gamma)^(T-1)``, ``gamma = p Phi(1/(2 sigma) - sigma h) - Phi(-1/(2 sigma) -
+sigma h)`` or 0, if that is negative, ``h = log(1/p)``. So is the lower convex envelope of the least
+of these and the Gaussian mechanism's (all other places revealed). The proof is on the same page.
 
 *One shuffle used for several epochs*: place j carries Y_j ~ N(1 or 0, sigma^2 / E), from which a
 kernel makes the E steps of that place whatever the queries; null clones for the Y_j.

@@ -36,8 +36,6 @@ from shuffle_accountant.reductions.clones import clones
 Groups = tuple[tuple[LocalRandomizer, int], ...]
 """The other groups: their randomizers, and how many users apply each."""
 
-# Most blocks of numbers of decoys in the mixture, each with a loss of its own.
-_MOST_PARTS = 160
 # Matrices of k-ary randomized response up to this many values go together with other matrices.
 _MOST_VALUES = 64
 
@@ -49,28 +47,22 @@ def crowd(randomizer: LocalRandomizer, users: int, others: Groups, colluding: in
         ValueError: no law that all randomizers share a part of is known.
     """
     messages_in_common(randomizer, others)
-    loss = _loss(randomizer, [(randomizer, users - 1), *others], colluding)
-    return Pair("blanket, mixed crowd", loss, two_sided=True)
-
-
-def _loss(
-    randomizer: LocalRandomizer, every: list[tuple[LocalRandomizer, int]], colluding: int
-) -> PrivacyLoss:
+    every = [(randomizer, users - 1), *others]
     mixtures = [(one.mixture, count) for one, count in every if one.mixture is not None]
-    if len(mixtures) == len(every):
-        own = mixtures[0][0]
-        k, gamma, truthful = own.categories, own.gamma, own.truthful
-        if truthful == 0.0:
-            return clones(0.0, 1).loss
+    losses: list[PrivacyLoss] = []
+    if len(mixtures) < len(every):
+        for pairs, chances in _candidates(every):
+            draws = _AmongDraws(pairs, _honest(chances, colluding))
+            losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
+    elif (own := mixtures[0][0]).truthful == 0.0:
+        losses.append(clones(0.0, 1).loss)
+    else:
         groups = [Decoys(count, one.gamma, one.truthful) for one, count in mixtures]
-        honest = _honest(groups, colluding)
-        return BinaryLoss(NumberOfMixedResponses(k, gamma, truthful, randomizer.eps0, honest))
-    losses = []
-    for pairs, chances in _candidates(every):
-        draws = _AmongDraws(pairs, _honest(chances, colluding))
-        losses.append(RandomUsersLoss(pairs, draws, MixtureLoss(draws), MIXTURES.most_terms[1]))
+        mixed = own.categories, own.gamma, own.truthful, randomizer.eps0, _honest(groups, colluding)
+        losses.append(BinaryLoss(NumberOfMixedResponses(*mixed)))
     # each is a bound; the smallest spread is the best of them
-    return min(losses, key=lambda loss: loss.deviation)
+    loss = min(losses, key=lambda loss: loss.deviation)
+    return Pair("blanket, mixed crowd", loss, two_sided=True)
 
 
 def messages_in_common(randomizer: LocalRandomizer, others: Groups) -> None:
@@ -118,12 +110,8 @@ def _candidates(
         first, second, shared = target.classes((0, 1))
         law = shared / math.fsum(shared.tolist())
         pair = MessagePair(first, second, law, target.eps0)
-        groups = [
-            _decoys(count, one.blanket_mass)
-            for one, count in every
-            if isinstance(one, FiniteRandomizer)
-        ]
-        yield (pair, pair.reversed), groups
+        masses = [(n, one.blanket_mass) for one, n in every if isinstance(one, FiniteRandomizer)]
+        yield (pair, pair.reversed), [_decoys(*one) for one in masses]
         return
     matrices = [_matrix(one) for one, _ in every]
     for matrix in {m.tobytes(): m for m in matrices}.values():
@@ -132,10 +120,8 @@ def _candidates(
             continue
         law = least / math.fsum(least.tolist())
         held = law > 0.0
-        groups = [
-            _decoys(count, min(float(np.min(rows[:, held] / law[held])), 1.0))
-            for rows, (_, count) in zip(matrices, every, strict=True)
-        ]
+        chances = [min(float(np.min(rows[:, held] / law[held])), 1.0) for rows in matrices]
+        groups = [_decoys(n, chance) for chance, (_, n) in zip(chances, every, strict=True)]
         yield _pairs(matrices[0], law, target.eps0), groups
     if all(matrix.min(axis=0).sum() <= 0.0 for matrix in matrices):
         law = np.full(matrices[0].shape[1], 1.0 / matrices[0].shape[1])
@@ -198,12 +184,9 @@ class _AmongDraws:
         moved = tuple(group.moved(side) for group in self.groups)
         law = count_law(moved, side, tail=0.5 * effort.tail, resolution=effort.resolution)
         resolution = max(effort.resolution, 1e-6)
-        while law.low.size > _MOST_PARTS:
+        while law.low.size > 160:  # blocks in the mixture, each with a loss of its own
             resolution *= 1.5
             law = joined(law, side, resolution)
         numbers = law.low if side is Bound.PESSIMISTIC else law.high
-        samples = tuple(
-            Sample(weight, int(number) + 1, 1.0)
-            for weight, number in zip(law.weight.tolist(), numbers.tolist(), strict=True)
-        )
-        return samples, law.missing
+        blocks = zip(law.weight.tolist(), numbers.tolist(), strict=True)
+        return tuple(Sample(weight, int(n) + 1, 1.0) for weight, n in blocks), law.missing

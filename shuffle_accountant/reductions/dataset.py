@@ -42,10 +42,9 @@ def example(sigma: float, users: int, population: int) -> Reduction:
 def attained(
     randomizer: FiniteRandomizer, users: int, population: int, epsilon: float
 ) -> tuple[float, float, tuple[int, int, int]]:
-    """The largest divergence over datasets of which all others hold one value.
+    """The largest divergence over datasets of which all others hold one value: a bracket.
 
-    Returns:
-        ``(lower, upper, (x0, x1, others))``: a bracket of that dataset's divergence.
+    And that dataset, ``(x0, x1, others)``.
     """
     pairs = _pairs(randomizer, users, population)
     pair, low, high = most_distinguishable(tuple(pairs), users, epsilon)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -72,8 +73,7 @@ def exposed(inner: Inner, users: int, exposure: float, everyone: bool) -> Domina
 def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float], int, int]], float]:
     """Ranges of numbers of others who are exposed, and the probability of larger numbers, raised.
 
-    Returns:
-        For each range its probability by side, its least and its largest number.
+    Of each range the probability by side, the least and the largest number.
     """
     from scipy.stats import binom  # not quick to import
 
@@ -90,19 +90,19 @@ def _others(users: int, exposure: float) -> tuple[list[tuple[dict[Bound, float],
     error = roundings(off)
     high = raised(tail[:-1], error) - lowered(tail[1:], error)
     low = np.maximum(lowered(tail[:-1], error) - raised(tail[1:], error), 0.0)
-    columns = (high.tolist(), low.tolist(), edges[:-1].tolist(), (edges[1:] - 1).tolist())
     ranges = [
-        ({Bound.PESSIMISTIC: above, Bound.OPTIMISTIC: below}, first, last)
-        for above, below, first, last in zip(*columns, strict=True)
+        ({Bound.PESSIMISTIC: above, Bound.OPTIMISTIC: below}, first, end - 1)
+        for above, below, (first, end) in zip(
+            high.tolist(), low.tolist(), pairwise(edges.tolist()), strict=True
+        )
     ]
     return ranges, raised(float(tail[-1]), error)
 
 
 def fewest_hidden(users: int, exposure: float) -> tuple[int, float]:
-    """The fewest users who are hidden with the target, but for a mass that is put to its exposure.
+    """The fewest users who are hidden with the target, and the probability of its exposure.
 
-    Returns:
-        The number, and the probability of the target's exposure, raised by that mass.
+    A mass of larger numbers of exposed users is put to the latter.
     """
     if users == 1 or exposure == 1.0:
         return 1, exposure

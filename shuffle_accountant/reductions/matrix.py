@@ -49,6 +49,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
+from operator import itemgetter
 
 import numpy as np
 
@@ -66,6 +67,9 @@ from shuffle_accountant.losses.steps.gaussian import gaussian_mean_loss
 from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.reductions.base import Pair
 
+Floats = tuple[float, ...]
+# A chain: g, theta and w, relative to the variance.
+Chain = tuple[float, float, float]
 # Candidates of g, relative to the variance, for chains above and below, and of theta.
 _COMMON = (0.45, 0.55, 0.65, 0.75, 0.82, 0.88, 0.94, 1.0, 1.1)
 _COMMON_BELOW = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -77,18 +81,10 @@ _WEIGHTS, _WEIGHT_BELOW = (0.5, 1.0, 2.0, 4.0), 2.0
 # Most bins of a chain that is followed from below; more are blocks of as many, independent of one
 # another, which are summed by doubling.
 _BLOCK = 128
-# Most bins of several epochs that are followed around their ring, and the largest contribution, in
-# deviations of the noise: with a larger one, bins that are revealed cost little.
-_AROUND, _AROUND_MOST = 32, 2.0
 # Contributions, in deviations of the noise, for which chains are followed; others are revealed.
 _LEAST, _MOST = 1e-3, 6.0
 # Squared contribution, in variances of the noise, below which it is taken to be this large.
 _NOTHING = 1e-20
-# Largest variance of a ratio's logarithm for which chains are followed from below; a smaller one is
-# below a larger one.
-_LARGEST = 36.0
-# Scale of a last bin below which its ratio is taken to be 1.
-_IDLE = 1e-3
 # Least variance of the independent part, in that of a ratio.
 _OWN = 1e-6
 
@@ -108,25 +104,19 @@ def tree_of_noise(noise_multiplier: float, bins: int, epochs: int) -> Pair:
     return Pair("correlated noise, tree", ends)
 
 
-def banded(
-    coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
-) -> Pair:
+def banded(coefficients: Floats, noise_multiplier: float, bins: int, epochs: int) -> Pair:
     """The dominating pair of a deal whose noise is correlated over a band of steps.
 
     The p ``coefficients`` are those of a column of the Toeplitz encoder; p <= bins if epochs > 1.
     """
-    return Pair("correlated noise, bands", _of_bands(coefficients, noise_multiplier, bins, epochs))
-
-
-def _of_bands(
-    coefficients: tuple[float, ...], noise_multiplier: float, bins: int, epochs: int
-) -> LossBySide:
+    name = "correlated noise, bands"
     bands, precision = len(coefficients), noise_multiplier**-2.0
     kernel = _kernel(np.abs(coefficients)) * epochs * precision
     above: PrivacyLoss
     if kernel[0] < _NOTHING:  # squares may lack digits
         above = gaussian_mean_loss(0.9 / math.sqrt(_NOTHING), 1)
-        return LossBySide(above, CorrelatedLoss(UnknownRatios(_NOTHING, False), bins))
+        below = CorrelatedLoss(UnknownRatios(_NOTHING, False), bins)
+        return Pair(name, LossBySide(above, below))
     variance = float(kernel[0]) * (1.0 + roundings(4.0 * bands + 32.0))
     used = bins if epochs == 1 else bins - bands + 1
     contribution = math.sqrt(variance)
@@ -143,15 +133,16 @@ def _of_bands(
             source = PairRatios(variance * away, False, first, second, last, epsilon)
             return CorrelatedLoss(source, used if upper else bins)
 
-        return LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC))
-    if epochs > 1 and 3 <= bins <= _AROUND and _LEAST <= contribution <= _AROUND_MOST:
+        return Pair(name, LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC)))
+    # with larger contributions, bins that are revealed cost little
+    if epochs > 1 and 3 <= bins <= 32 and _LEAST <= contribution <= 2.0:
         above = CorrelatedLoss(_around(tuple(kernel.tolist()), variance, bins), bins)
     elif used > 1 and _LEAST <= contribution <= _MOST:
         above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)
     else:
         above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
     below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
-    return LossBySide(above, below)
+    return Pair(name, LossBySide(above, below))
 
 
 def bands_are_a_pair(coefficients: Sequence[float], bins: int, epochs: int) -> bool:
@@ -160,13 +151,14 @@ def bands_are_a_pair(coefficients: Sequence[float], bins: int, epochs: int) -> b
 
 
 def _from_below(
-    coefficients: tuple[float, ...], precision: float, bins: int, epochs: int
+    coefficients: Floats, precision: float, bins: int, epochs: int
 ) -> ChainsBelow | UnknownRatios:
     """Chains below the covariances of a banded encoder's columns, without bars."""
     c = np.asarray(coefficients)
     bands, kernel = c.size, _kernel(c)
     lowered = 1.0 - roundings(4.0 * bands + 32.0)
-    variance = min(float(kernel[0]) * epochs * precision, _LARGEST) * lowered
+    # a chain of a smaller variance is below one of a larger variance
+    variance = min(float(kernel[0]) * epochs * precision, 36.0) * lowered
     shape = kernel / kernel[0]
     signed = bool(c.min() < 0.0)
     if signed:
@@ -174,13 +166,11 @@ def _from_below(
     else:
         scales = np.ones(bins)
         for rows in range(1, min(bands, bins + 1)):  # that the column of a last bin has
-            ratio = min(
-                float(c[: min(rows, bands - d)] @ c[d : d + min(rows, bands - d)]) / kernel[d]
-                for d in range(bands)
-                if kernel[d] > 0.0
-            )
+            shared = [(d, min(rows, bands - d)) for d in range(bands) if kernel[d] > 0.0]
+            ratio = min(float(c[:n] @ c[d : d + n]) / kernel[d] for d, n in shared)
             scales[bins - rows] = min((epochs - 1.0 + ratio) / epochs * lowered, 1.0)
-        scales = scales[: bins - int(np.argmax(scales[::-1] > _IDLE))]
+        # ratios of last bins with a smaller scale are taken to be 1
+        scales = scales[: bins - int(np.argmax(scales[::-1] > 1e-3))]
     if scales.size == 0:
         return UnknownRatios(variance, False)
     used = scales.size
@@ -203,18 +193,17 @@ def _from_below(
     return ChainsBelow(variance, False, tuple(scales.tolist()), block, *parts)
 
 
-def _within_blocks(shape: Array, variance: float) -> tuple[float, float, float]:
+def _within_blocks(shape: Array, variance: float) -> Chain:
     """The chain with no covariance above those of as many bins as there are bands."""
-    away = np.arange(1.0, shape.size)
-    found = [(1.0, 0.0, 0.0)]
-    for theta in np.linspace(0.01, 0.99, 99):
+    away, found = np.arange(1.0, shape.size), [(1.0, 0.0, 0.0)]
+    for theta in np.linspace(0.01, 0.99, 99).tolist():
         least = float(np.min(shape[1:] / theta**away, initial=1.0))
         common = max(least * (1.0 - roundings(64)), 0.0)
-        found.append((common, float(theta), 1.0 - common))
+        found.append((common, theta, 1.0 - common))
     return max(found, key=lambda one: _moment(one, variance, shape.size, _WEIGHT_BELOW))
 
 
-def _moment(chain: tuple[float, float, float], variance: float, bins: int, weight: float) -> float:
+def _moment(chain: Chain, variance: float, bins: int, weight: float) -> float:
     """Second moment of the sum of a chain's ratios per bin, at a multiple of the variance."""
     common, theta, own = chain
     away = np.arange(bins)
@@ -229,23 +218,21 @@ def _kernel(c: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _fitted(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
+def _fitted(kernel: Floats, variance: float, bins: int) -> ChainRatios:
     """The chain above a Toeplitz covariance that reveals least at a delta of about 1e-6."""
     shape = np.asarray(kernel) / kernel[0]
     found = _candidates(tuple(shape.tolist()), bins, above=True)
-    chosen = [
-        min(found, key=lambda one: _moment(one, variance, bins, weight)) for weight in _WEIGHTS
-    ]
-    rough = {}
-    for common, theta, own in dict.fromkeys(chosen):
-        parts = (common * variance, theta, own * variance)
-        rough[parts] = rough_epsilon(bins, *parts)
-    best = min(rough, key=lambda parts: rough[parts])
-    return ChainRatios(variance, False, *best, rough[best])
+    chosen = {
+        min(found, key=lambda one: _moment(one, variance, bins, weight)): None
+        for weight in _WEIGHTS
+    }
+    parts = [(common * variance, theta, own * variance) for common, theta, own in chosen]
+    rough, best = min(((rough_epsilon(bins, *one), one) for one in parts), key=itemgetter(0))
+    return ChainRatios(variance, False, *best, rough)
 
 
 @lru_cache(maxsize=64)
-def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatios:
+def _around(kernel: Floats, variance: float, bins: int) -> ChainRatios:
     """The ring above a banded covariance around b bins that reveals least by its second moment."""
     from scipy.optimize import linprog
 
@@ -278,12 +265,10 @@ def _around(kernel: tuple[float, ...], variance: float, bins: int) -> ChainRatio
 
 
 @lru_cache(maxsize=64)
-def _candidates(
-    shape: tuple[float, ...], bins: int, *, above: bool
-) -> tuple[tuple[float, float, float], ...]:
-    """Values (g, theta, w), relative to the variance, of chains above a Toeplitz covariance.
+def _candidates(shape: Floats, bins: int, *, above: bool) -> tuple[Chain, ...]:
+    """Values (g, theta, w), relative to the variance, of chains above a covariance, or below it.
 
-    Or of chains below it. The ``shape`` is the covariance by distance, the first 1.
+    The ``shape`` is the covariance by distance, the first 1.
     """
     from scipy.optimize import linprog
 
@@ -308,9 +293,7 @@ def _candidates(
     return tuple(found)
 
 
-def _checked(
-    shape: tuple[float, ...], common: float, theta: float, added: Array, sign: float
-) -> float:
+def _checked(shape: Floats, common: float, theta: float, added: Array, sign: float) -> float:
     """The least w, or the largest, for which spectral densities are proved to be in order.
 
     Times ``1 - 2 theta cos + theta^2`` their difference is a trigonometric polynomial, which is

@@ -162,11 +162,9 @@ class _Takers:
 
     def _sample(self, weight: float, users: int, drawn: float, side: Bound) -> Sample:
         """A sample of ``users`` users, of whom each person is one with chance ``drawn/N``."""
-        if drawn >= self.trials:
-            return Sample(weight, users, 1.0)
         moved = roundings(2) * (1.0 if side is Bound.PESSIMISTIC else -1.0)
         fraction = min(drawn / self.trials * (1.0 + moved), math.nextafter(1.0, 0.0))
-        return Sample(weight, users, fraction)
+        return Sample(weight, users, fraction if drawn < self.trials else 1.0)
 
     def _part(self, sample: Sample) -> Part:
         drawn = self._drawn(sample.users, sample.fraction) if sample.users else None

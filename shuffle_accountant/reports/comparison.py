@@ -16,7 +16,7 @@ from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.baselines import strong_composition
 from shuffle_accountant.baselines.question import BOUNDS, Question
 from shuffle_accountant.bracket import format_ends
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.channel import GeneralRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reports.rows import accountant_of
 from shuffle_accountant.reports.tables import Tabular, columns, interval

@@ -16,7 +16,7 @@ import numpy as np
 from shuffle_accountant.accountant import delta, epsilon
 from shuffle_accountant.baselines import alpha_grid, girgis, rdp
 from shuffle_accountant.leakage import mutual_information, qif, reidentification
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.channel import GeneralRandomizer
 from shuffle_accountant.randomizers.noise import GaussianRandomizer
 from shuffle_accountant.randomizers.randomized_response import RandomizedResponse
 from shuffle_accountant.reports.drawing import curve_style, legend_beside

@@ -16,7 +16,7 @@ from shuffle_accountant.engine.trade_off import envelope_loss
 from shuffle_accountant.losses.base import PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
 from shuffle_accountant.randomizers.base import FiniteRandomizer, LocalRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.channel import GeneralRandomizer
 from shuffle_accountant.randomizers.registry import randomizer_from_dict
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.rounds.base import RoundOfParts, certified_at, needed, reduced_once

@@ -23,7 +23,7 @@ from shuffle_accountant.engine.trade_off import refined_trade_off
 from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.base import LocalRandomizer
-from shuffle_accountant.randomizers.general import GeneralRandomizer
+from shuffle_accountant.randomizers.channel import GeneralRandomizer
 from shuffle_accountant.registry import Kinds
 from shuffle_accountant.rounds.base import Round, RoundOfParts, certified, conditions_of, needed
 from shuffle_accountant.rounds.shuffle import ShuffleRound

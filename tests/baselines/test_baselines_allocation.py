@@ -90,7 +90,7 @@ class Steps:
 def test_the_rate_is_that_of_the_upper_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parameters that are rounded to what reveals more, and the upper bound of their profile."""
     monkeypatch.setattr(
-        allocation_poisson,
+        one_epoch,
         "step_ratio",
         lambda step, passes, side: Steps(0.2 if side is Bound.PESSIMISTIC else 0.1),
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import shuffle_accountant as sa
-from shuffle_accountant.calibration import target
+from shuffle_accountant.calibration import search as target
 
 MOST_ANSWERS = 15
 WITH_CATEGORIES = (

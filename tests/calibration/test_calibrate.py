@@ -19,14 +19,14 @@ from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.calibration import calibrate
-from shuffle_accountant.calibration import target as target_module
+from shuffle_accountant.calibration import search as target_module
 from shuffle_accountant.calibration.search import (
+    Target,
     decimals,
     first_that_meets,
     integers_downwards,
     integers_upwards,
 )
-from shuffle_accountant.calibration.target import Target
 from shuffle_accountant.cli import main
 
 few = settings(max_examples=5, deadline=None, derandomize=True)

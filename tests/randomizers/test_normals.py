@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from shuffle_accountant.randomizers.vectors.draws import _exponential, fill_normal
+from shuffle_accountant.randomizers.vectors.base import _exponential, fill_normal
 
 
 def drawn(count: int, seed: int = 1) -> np.ndarray:

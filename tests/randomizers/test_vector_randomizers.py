@@ -33,9 +33,9 @@ from shuffle_accountant.randomizers.vectors import (
     PrivUnit,
     SampledCoordinates,
     VectorRandomizer,
-    draws,
 )
-from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
+from shuffle_accountant.randomizers.vectors import base as draws
+from shuffle_accountant.randomizers.vectors.base import flips, safe_probability
 
 RARE = 1e-6  # significance of every statistical test
 KINDS: list[Callable[..., VectorRandomizer]] = [PrivUnit, DuchiL2, DuchiLInf, SampledCoordinates]

@@ -1,18 +1,32 @@
-"""Base class of the randomizers of vectors: arguments, running on data, and mean estimates."""
+"""Base class of the randomizers of vectors; random draws for them, in blocks on several cores.
+
+Box and Muller 1958: with E exponential and an angle t uniform, sqrt(2E) cos t and sqrt(2E) sin t
+are independent and normal. NumPy's functions do that for many numbers at a time. Each pair takes 32
+random bits for E and 32 for t; where these bits are too coarse for E, far in the tail, more follow.
+
+The layout of the blocks and their seeds depend on the shape and the caller's generator alone, so
+the result does not depend on the number of threads. All seeds are drawn from the generator itself:
+its saved state determines everything that follows.
+"""
 
 from __future__ import annotations
 
+import math
+import os
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.numerics.secure import SecureGenerator
 from shuffle_accountant.randomizers.base import FromArguments, GivenEps0, RunsOnData
 from shuffle_accountant.randomizers.checks import (
     Rows,
@@ -20,7 +34,6 @@ from shuffle_accountant.randomizers.checks import (
     clipped,
     generator,
     like,
-    vector_sums,
 )
 from shuffle_accountant.randomizers.error_bounds import largest_mean_deviation
 from shuffle_accountant.randomizers.estimation import (
@@ -30,26 +43,42 @@ from shuffle_accountant.randomizers.estimation import (
     estimated,
     tally_of,
 )
-from shuffle_accountant.randomizers.vectors.draws import in_blocks, sum_of_blocks
 
 # Below the first the round-off of a probability is no longer small beside its privacy; above the
 # second e^eps0 overflows.
 LEAST_EPS0, LARGEST_EPS0 = 1e-9, 700.0
 # Relative excess of a norm over the radius that is accepted: clipping in 32-bit floats leaves 1e-6.
 _CLIPPED = 1e-5
+# Numbers in a block of messages: half a megabyte of 32-bit floats, which a core's cache holds
+# together with its inputs. Blocks that are summed up are larger, for fewer calls.
+_BLOCK = 2**17
+_SUMMED = 2**18
+# Numbers in all blocks below which threads cost more time than they save.
+_MANY = 2**20
+_SEED_BYTES = 32
+
+# Grid step of `Generator.random`, which draws uniformly from its multiples in [0, 1).
+_STEP = 2.0**-53
+
+# Number of pairs per block: few calls, and the block stays in a core's cache.
+_PAIRS = 2**16
+# Below this share of the range, 32 bits tell E less finely than a 32-bit float does.
+_COARSE = 2**20
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
     """An unbiased eps0-LDP randomizer of vectors in a ball, whose messages have one constant norm.
 
-    The law of a message is eps0-LDP for every input, clipped or not: an input outside the ball
-    would only cost the lack of bias. Every chance of a discrete choice that privacy rests on is a
-    multiple of 2^-53, rounded so that the likelihood ratio is never above e^eps0, and drawn
-    exactly. Messages with real coordinates (the sphere's) are private as real vectors; the floats
-    returned follow these up to their rounding, as with any continuous mechanism. A
-    `numpy.random.Generator` is not a cryptographic source: against an adversary who may guess its
-    state use a fresh seed from the operating system, and do not publish it.
+    The law of a message is eps0-LDP for every input, also outside of the ball. Every chance of a
+    discrete choice that privacy rests on is a multiple of 2^-53, rounded so that the likelihood
+    ratio is never above e^eps0, and drawn exactly. Messages with real coordinates (the sphere's)
+    are private as real vectors; the floats returned follow these up to their rounding, as with any
+    continuous mechanism. A `numpy.random.Generator` is not a cryptographic source: against an
+    adversary who may guess its state use a fresh seed from the operating system, and do not publish
+    it. Tally: sums of the messages' coordinates and of their squares, shape (2, dimension).
+    Standard errors come from the spread of the messages; that of users' own vectors makes them
+    larger, never smaller on average.
 
     Args:
         dimension: length d of the vectors.
@@ -96,7 +125,7 @@ class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
     def largest_mean_error(self, *, users: int, confidence: float = 0.95) -> float:
         """Bound on the largest error of all coordinates of an estimated mean, for any vectors.
 
-        All coordinates at once; a bound, proved in `shuffle_accountant.randomizers.error_bounds`.
+        Proved in `shuffle_accountant.randomizers.error_bounds`.
 
         Args:
             users: number of messages, >= 1.
@@ -144,58 +173,62 @@ class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
         """
         rows = as_rows("vectors", vectors, self.dimension)
         messages = np.empty_like(rows, order="C")
-        in_blocks(self._checked, rows, messages, generator(rng))
+        starts = _blocks(len(rows), self.dimension, _BLOCK)
+        generators = _seeded(len(starts), generator(rng))
+
+        def one(index: int) -> None:
+            start, end = starts[index], starts[index] + starts.step
+            self._randomize(rows[start:end], messages[start:end], generators(index), start)
+
+        _run(one, len(starts), rows.size)
         return like(messages, vectors)
 
     def randomized_sum(
         self, take: Callable[[int, int], Rows], batch: int, norm: float, rng: np.random.Generator
     ) -> Array:
-        """Sum of the messages of many vectors that are taken a few at a time, and clipped.
+        """Sum of the messages of ``batch`` vectors that are taken a few at a time, and clipped.
 
         Args:
             take: the rows from the first number up to the second; a new array of 32- or 64-bit
-                floats, which is overwritten. Called from several threads. A row that is not finite
-                counts as zero.
-            batch: number of rows, >= 1.
+                floats. Called from several threads. A row that is not finite counts as zero.
             norm: Euclidean norm to clip to, at most the radius.
-            rng: source of randomness.
 
         Returns:
             Shape (dimension,), 64-bit floats.
         """
+        # no more than a few partial sums are held at a time, whose blocks share a generator
+        starts = _blocks(batch, self.dimension, _SUMMED)
+        sums = max(1, min(8, len(starts), 2**24 // self.dimension))
+        totals, generators = np.zeros((sums, self.dimension)), _seeded(sums, generator(rng))
 
-        def made(first: int, end: int, own: np.random.Generator) -> Rows:
-            return self._total(take(first, end), norm, own)
+        def one(index: int) -> None:
+            # the blocks of a sum do not depend on who adds them up
+            own = generators(index)
+            for block in range(index * len(starts) // sums, (index + 1) * len(starts) // sums):
+                first = starts[block]
+                rows = clipped(take(first, min(first + starts.step, batch)), norm)
+                messages = np.empty_like(rows, order="C")
+                self._fill(rows, np.minimum(self._norms(rows), self.radius), messages, own)
+                totals[index] += messages.sum(axis=0)
 
-        return sum_of_blocks(made, batch, self.dimension, generator(rng))
+        _run(one, sums, batch * self.dimension)
+        return np.asarray(totals.sum(axis=0))
 
-    def _total(self, rows: Rows, norm: float, rng: np.random.Generator) -> Rows:
-        """Sum of the messages of a few rows after clipping; the rows may be overwritten."""
-        rows = clipped(rows, norm)
-        messages = np.empty_like(rows, order="C")
-        self._fill(rows, np.minimum(self._norms(rows), self.radius), messages, rng)
-        return np.asarray(messages.sum(axis=0))
-
-    def estimate_from(self, tally: ArrayLike, users: int) -> Estimate:
-        """Unbiased mean vector from the tally of all messages.
-
-        Args:
-            tally: sums of the messages' coordinates and of their squares, shape (2, dimension).
-            users: number of users who sent them, >= 1.
-
-        Returns:
-            The mean, shape (dimension,). The standard errors come from the spread of the messages;
-            the spread of users' own vectors makes them larger, never smaller on average.
-        """
-        users = validate.integer(minimum=1, users=users)
+    def _estimated(self, tally: ArrayLike, users: int) -> Estimate:
         means, squares = tally_of(tally, (2, self.dimension)).astype(np.float64) / users
         ends = partial(ends_around, means, partial(self._largest_error, users), False)
         return estimated(means, squares, users, ends)
 
     def _counted(self, messages: Any) -> tuple[Array, int]:
-        return vector_sums(as_rows("messages", messages, self.dimension))
+        rows, sums = as_rows("messages", messages, self.dimension), np.zeros((2, self.dimension))
+        starts = _blocks(len(rows), self.dimension, _BLOCK)
+        for first in starts:
+            block = rows[first : first + starts.step].astype(np.float64)
+            sums[0] += block.sum(axis=0)
+            sums[1] += np.einsum("ij,ij->j", block, block)
+        return sums, len(rows)
 
-    def _checked(self, rows: Rows, messages: Rows, rng: np.random.Generator, first: int) -> None:
+    def _randomize(self, rows: Rows, messages: Rows, rng: np.random.Generator, first: int) -> None:
         norms = self._norms(rows)
         bad = np.flatnonzero(~(norms <= self.radius * (1.0 + _CLIPPED)))
         if bad.size:
@@ -220,3 +253,90 @@ class VectorRandomizer(Estimator, FromArguments, GivenEps0, RunsOnData):
     @abstractmethod
     def _fill(self, rows: Rows, norms: Array, messages: Rows, rng: np.random.Generator) -> None:
         """Write the messages of some rows."""
+
+
+def _blocks(batch: int, dimension: int, size: int) -> range:
+    """First rows of the blocks, each of about ``size`` numbers and at least one row."""
+    return range(0, batch, max(1, size // dimension))
+
+
+def _seeded(count: int, rng: np.random.Generator) -> Callable[[int], np.random.Generator]:
+    """Function from 0 … ``count`` - 1 to generators seeded by ``rng``; secure if ``rng`` is."""
+    if isinstance(rng, SecureGenerator):
+        return lambda index: SecureGenerator()
+    seeds = np.frombuffer(rng.bytes(_SEED_BYTES * count), np.uint32)
+    seeds = seeds.reshape(-1, _SEED_BYTES // 4)
+
+    def own(index: int) -> np.random.Generator:
+        return np.random.Generator(np.random.SFC64(np.random.SeedSequence(seeds[index].tolist())))
+
+    return own
+
+
+def _run(one: Callable[[int], None], count: int, numbers: int) -> None:
+    """Call it for 0 … count - 1, on several cores if there is much to do.
+
+    NumPy releases the interpreter's lock in its loops, so threads do run side by side.
+    """
+    workers = min(count, _cores())
+    if workers < 2 or numbers < _MANY:
+        deque(map(one, range(count)), maxlen=0)
+        return
+    with ThreadPoolExecutor(workers, thread_name_prefix="randomize") as pool:
+        deque(pool.map(one, range(count)), maxlen=0)
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def safe_probability(log_odds: float) -> float:
+    """The largest probability p, up to round-off, with ``p/(1 - p) <= e^log_odds`` for certain.
+
+    It is a multiple of 2^-53, so that 1 - p is exact and a coin with exactly this chance exists.
+    The true odds are never above those asked for, whose natural logarithm may be off by a few units
+    in its last place; they are below by a relative 1e-12 or 2^-53/(1 - p), whichever is more.
+    Beyond log-odds of 36.7 it is 1 - 2^-53.
+    """
+    # exp turns an absolute error of |log_odds| * 2^-52 into a relative one; 2^-50 per unit and 8
+    # more units cover that, the two further operations and the caller's own rounding.
+    margin = (abs(log_odds) + 8.0) * 2.0**-50
+    against = (1.0 + margin) / (1.0 + math.exp(min(log_odds, 700.0)))
+    return 1.0 - min(1.0, max(1.0, math.ceil(against / _STEP)) * _STEP)
+
+
+def flips(rng: np.random.Generator, probability: float, count: int) -> NDArray[np.bool_]:
+    """Independent coins; each is True with exactly ``probability``, a multiple of 2^-53."""
+    return rng.random(count) < probability
+
+
+def fill_normal(out: NDArray[np.float32], rng: np.random.Generator) -> None:
+    """Fill a contiguous array with independent standard normal numbers, up to rounding."""
+    flat = out.reshape(-1)
+    for start in range(0, flat.size, 2 * _PAIRS):
+        part = flat[start : start + 2 * _PAIRS]
+        pairs = -(-part.size // 2)
+        bits = rng.integers(2**64, size=pairs, dtype=np.uint64).view(np.uint32)
+        radius = _exponential(bits[::2], rng).astype(np.float32)
+        radius *= np.float32(2.0)
+        np.sqrt(radius, out=radius)
+        angle = bits[1::2].astype(np.float32)
+        angle *= np.float32(2.0 * np.pi / 2.0**32)
+        across, along = part[:pairs], part[pairs:]  # one less along, if the number is odd
+        np.cos(angle, out=across)
+        across *= radius
+        np.sin(angle[: along.size], out=along)
+        along *= radius[: along.size]
+
+
+def _exponential(bits: NDArray[np.uint32], rng: np.random.Generator) -> Array:
+    """Exponential numbers of mean 1: -log U, where the bits are the first 32 of U."""
+    uniform = bits + 0.5
+    coarse = np.flatnonzero(uniform < _COARSE)
+    # 1 minus it is never 0
+    uniform[coarse] = bits[coarse] + (1.0 - rng.random(coarse.size))
+    uniform *= 2.0**-32
+    np.log(uniform, out=uniform)
+    return np.asarray(np.negative(uniform, out=uniform))

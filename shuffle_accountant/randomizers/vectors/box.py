@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import Rows
-from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.draws import flips, safe_probability
+from shuffle_accountant.randomizers.vectors.base import VectorRandomizer, flips, safe_probability
 
 
 @dataclass(frozen=True, init=False, repr=False)

@@ -31,21 +31,22 @@ from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, betaln
 
 from shuffle_accountant.numerics.rounding import Array
 from shuffle_accountant.randomizers.checks import Rows
-from shuffle_accountant.randomizers.vectors.base import VectorRandomizer
-from shuffle_accountant.randomizers.vectors.draws import fill_normal, flips, safe_probability
+from shuffle_accountant.randomizers.vectors.base import (
+    VectorRandomizer,
+    fill_normal,
+    flips,
+    safe_probability,
+)
 
 # Below this dimension the part of a Gaussian vector across u may be little of it, and a difference
 # of squares has no digits then: it is projected twice, in 64-bit floats.
 _SMALL = 64
 # Range of squared norms of 32-bit floats outside which they may have lost digits.
 _TINY, _HUGE = 1e-28, 1e28
-# Norm up to which a row is taken for zero, which shifts its mean by no more than that.
-_ZERO = 1e-140
 
 
 class Cap(NamedTuple):
@@ -110,62 +111,43 @@ class _SphereRandomizer(VectorRandomizer):
                 squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
             return np.asarray(np.sqrt(squares))
 
-    def _total(self, rows: Rows, norm: float, rng: np.random.Generator) -> Rows:
-        """Sum of messages: clipping changes no direction, so most rows need not be clipped."""
-        norms = self._norms(rows)
-        if self.dimension < _SMALL or not _plain(norms).all():
-            return super()._total(rows, norm, rng)
-        to_unit = self._signs(np.minimum(norms, norm), rng) / norms
-        across = np.empty_like(rows, order="C")
-        _gaussian(across, rng)
-        stretch, step = self._coefficients(rows, across, to_unit, rng)
-        across *= stretch
-        rows *= step
-        across += rows
-        return np.asarray(np.add.reduce(across, axis=0) if len(across) > 1 else across[0])
-
-    def _signs(self, norms: Array, rng: np.random.Generator) -> Array:
-        """Round to +-u; beyond the ball (by round-off) the chance stays one."""
-        return np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
-
-    def _coefficients(
-        self, rows: Rows, target: Rows, to_unit: Array, rng: np.random.Generator
-    ) -> tuple[Rows, Rows]:
-        """Coefficients of the Gaussian vectors and of the rows in the messages, as columns.
-
-        The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
-        vector is the part of a Gaussian one (in ``target``) across u, at length one. A row, of any
-        length > 0, times ``to_unit`` is +-u.
-        """
-        cap, scale = self.cap, self.radius / self.cap.mean
-        inner = _inner_products(cap, self.dimension, len(rows), rng)
-        along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
-        across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
-        stretch = np.sqrt((1.0 - inner) * (1.0 + inner) / np.maximum(across, 1e-300))
-        step = scale * (inner - stretch * along) * to_unit
-        stretch *= scale
-        return stretch[:, None].astype(rows.dtype), step[:, None].astype(rows.dtype)
-
     def _fill(self, rows: Rows, norms: Array, messages: Rows, rng: np.random.Generator) -> None:
-        exact = self.dimension < _SMALL or not _plain(norms).all()
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = norms**2
+        exact = self.dimension < _SMALL or not np.all((squares > _TINY) & (squares < _HUGE))
+        target: Rows = messages
         if exact and rows.dtype != np.float64:
             rows, target = rows.astype(np.float64), np.empty(rows.shape)
-        else:
-            target = messages
-        signs = self._signs(norms, rng)
-        none = norms < _ZERO
+        # round to +-u; beyond the ball (by round-off) the chance stays one
+        signs = np.where(rng.random(norms.size) < 0.5 + 0.5 * norms / self.radius, 1.0, -1.0)
+        none = norms < 1e-140  # taken for zero, which shifts the mean by no more
         if none.any():
             rows = np.where(none[:, None], 0.0, rows)
             rows[none, 0] = 1.0
             norms = np.where(none, 1.0, norms)
         to_unit = signs / norms
-        _gaussian(target, rng)
+        if target.dtype == np.float32:
+            fill_normal(target, rng)
+        else:
+            rng.standard_normal(out=target)
         if self.dimension < _SMALL:  # projected twice, which is enough
             along = np.einsum("ij,ij->i", target, rows) * to_unit
             target -= (along * to_unit)[:, None] * rows
-        stretch, step = self._coefficients(rows, target, to_unit, rng)
-        target *= stretch
-        target += step * rows
+        # The message is inner * u + sqrt(1 - inner^2) * (a uniform unit vector across u), and that
+        # vector is the part of the Gaussian one across u, at length one.
+        # (1 - inner)/2 has a symmetric beta law, of which the cap is the lower tail: the quantile
+        # function keeps its relative accuracy there, however small the cap.
+        cap, half = self.cap, 0.5 * (self.dimension - 1)
+        inside, place = flips(rng, cap.probability, len(rows)), rng.random(len(rows))
+        tail = np.where(inside, cap.share * place, cap.share + (1.0 - cap.share) * place)
+        inner = 1.0 - 2.0 * betaincinv(half, half, tail)
+        along = np.einsum("ij,ij->i", target, rows).astype(np.float64) * to_unit
+        across = np.einsum("ij,ij->i", target, target).astype(np.float64) - along**2
+        stretch = np.sqrt((1.0 - inner) * (1.0 + inner) / np.maximum(across, 1e-300))
+        scale = self.radius / cap.mean
+        step = scale * (inner - stretch * along) * to_unit
+        target *= (scale * stretch)[:, None].astype(rows.dtype)
+        target += step[:, None].astype(rows.dtype) * rows
         if target is not messages:
             messages[:] = target
 
@@ -251,31 +233,3 @@ def _log_first_moment(dimension: int, threshold: float) -> float:
         return -math.inf
     power = half * (math.log1p(-threshold) + math.log1p(threshold))  # no cancellation near 1
     return power - math.log(2.0 * half) - float(betaln(half, 0.5))
-
-
-def _plain(norms: Array) -> NDArray[np.bool_]:
-    """Mask of the norms whose squares, as 32-bit floats, lose no digits."""
-    with np.errstate(over="ignore", invalid="ignore"):  # infinities and NaN are not plain
-        squares = norms**2
-        return np.asarray((squares > _TINY) & (squares < _HUGE))
-
-
-def _gaussian(target: Rows, rng: np.random.Generator) -> None:
-    """Fill an array with standard normal numbers."""
-    if target.dtype == np.float32:
-        fill_normal(target, rng)
-    else:
-        rng.standard_normal(out=target)
-
-
-def _inner_products(cap: Cap, dimension: int, count: int, rng: np.random.Generator) -> Array:
-    """Inner products of input and message directions, shape (count,).
-
-    (1 - W)/2 has a symmetric beta law, of which the cap is the lower tail: the quantile function
-    keeps its relative accuracy there, however small the cap.
-    """
-    inside = flips(rng, cap.probability, count)
-    place = rng.random(count)
-    tail = np.where(inside, cap.share * place, cap.share + (1.0 - cap.share) * place)
-    half = 0.5 * (dimension - 1)
-    return np.asarray(1.0 - 2.0 * betaincinv(half, half, tail))
