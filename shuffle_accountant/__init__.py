@@ -131,16 +131,16 @@ if TYPE_CHECKING:
     )
     from shuffle_accountant.calibration.calibrate import min_users as min_users
     from shuffle_accountant.deployment.description import Deployment as Deployment
+    from shuffle_accountant.randomizers.channel import (
+        ApproximateRandomizer as ApproximateRandomizer,
+    )
     from shuffle_accountant.randomizers.channel import DiscreteRandomizer as DiscreteRandomizer
+    from shuffle_accountant.randomizers.channel import GeneralRandomizer as GeneralRandomizer
     from shuffle_accountant.randomizers.count_laws import AsymmetricGeometric as AsymmetricGeometric
     from shuffle_accountant.randomizers.count_laws import Binomial as Binomial
     from shuffle_accountant.randomizers.count_laws import DiscreteGaussian as DiscreteGaussian
     from shuffle_accountant.randomizers.count_laws import NegativeBinomial as NegativeBinomial
     from shuffle_accountant.randomizers.count_laws import Poisson as Poisson
-    from shuffle_accountant.randomizers.channel import (
-        ApproximateRandomizer as ApproximateRandomizer,
-    )
-    from shuffle_accountant.randomizers.channel import GeneralRandomizer as GeneralRandomizer
     from shuffle_accountant.randomizers.noise import GaussianRandomizer as GaussianRandomizer
     from shuffle_accountant.randomizers.noise import GaussianVectors as GaussianVectors
     from shuffle_accountant.randomizers.noise import LaplaceRandomizer as LaplaceRandomizer
