@@ -202,11 +202,16 @@ def loss_grid(
     """The loss on the grid of a spacing (nats); cached, as neighbouring questions ask for the same.
 
     Raises:
-        GridTooFine: more than ``most_cells`` cells between 0 and the largest loss would be needed.
+        GridTooFine: more than ``most_cells`` cells between 0 and the losses would be needed.
     """
     finer = 1 if side is Bound.PESSIMISTIC else SUBCELLS
     edges = EqualCells(spacing / finer, most_cells * finer)
-    grid = discretize(loss.atoms(side, edges, effort), spacing)
+    atoms = loss.atoms(side, edges, effort)
+    # a few atoms are not merged in cells, and may be far apart
+    cells = float(np.ptp(np.append(atoms.loss, 0.0))) / spacing
+    if cells > most_cells:
+        raise GridTooFine(cells / most_cells)
+    grid = discretize(atoms, spacing)
     if not grid.mass.any():
         # all mass is at infinity: something to take averages over, too little to be seen
         return replace(grid, offset=0, mass=np.full(1, LIMITS.underflow))

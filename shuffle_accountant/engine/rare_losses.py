@@ -209,7 +209,8 @@ class DirectSum:
     def __init__(self, composition: Composition, top: float) -> None:
         self._composition = composition
         last = math.ceil(top / composition.spacing)
-        self._law = positive_sum(composition.parts, composition.side, -(last // 2), last)
+        with np.errstate(over="ignore", invalid="ignore"):  # masses of grids without digits left
+            self._law = positive_sum(composition.parts, composition.side, -(last // 2), last)
 
     def delta(self, epsilon: float) -> DeltaTerms:
         """The certified end of delta at epsilon (any real number)."""
@@ -217,10 +218,14 @@ class DirectSum:
         upper = source.side is Bound.PESSIMISTIC
         epsilon += -source.loss_error if upper else source.loss_error
         above = source.spacing * np.arange(law.offset, law.offset + law.scaled.size) - epsilon
-        body = float(np.sum(law.scaled * source.divergence.weight(above))) + law.scaled_infinite
+        with np.errstate(invalid="ignore"):
+            body = float(np.sum(law.scaled * source.divergence.weight(above)))
+        body += law.scaled_infinite
         relative = product(law.relative, pairwise_sum(own=64))
-        # the losses' weights are at most one; in this order NaN is kept
+        # the losses' weights are at most one
         body = body + LOST if upper else max(0.0, body - LOST)
+        if upper and not body <= SCALE:  # NaN too, of masses far above one
+            body = SCALE
         value = share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)
         return DeltaTerms(
             value=min(value, 1.0),

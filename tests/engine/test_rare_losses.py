@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -249,3 +250,31 @@ def test_brackets_with_and_without_agree(
         monkeypatch.setattr(ends, "SETTINGS", replace(SETTINGS, long_window=least))
         there = sa.delta(one, epsilon=epsilon, rounds=rounds)
         assert there.lower <= delta * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("probability", [1e-20, 1e-60, 1e-150, 1e-200])
+def test_messages_rarer_than_any_grid_resolves(probability: float) -> None:
+    """One user, whose two inputs send one message this rarely: rounds are counts of it."""
+    rows = [[1.0 - probability, probability], [1.0 - 3.0 * probability, 3.0 * probability]]
+    one = sa.ShuffleRound(sa.DiscreteRandomizer(rows), users=1)
+    few, more = MP.mpf(probability), MP.mpf(3.0 * probability)
+    with MP.workdps(700):  # complements of the rarest
+        for rounds, epsilon in ((2, 0.5), (5, 0.01)):
+            alpha = MP.exp(MP.mpf(epsilon))
+            truth = MP.mpf(0)
+            for p, q in ((few, more), (more, few)):
+                terms = (
+                    MP.binomial(rounds, k)
+                    * ((1 - p) ** (rounds - k) * p**k - alpha * (1 - q) ** (rounds - k) * q**k)
+                    for k in range(rounds + 1)
+                )
+                truth = max(truth, MP.fsum(max(term, 0) for term in terms))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", sa.LooseBracketWarning)
+                found = sa.delta(one, epsilon=epsilon, rounds=rounds)
+            assert found.lower <= truth <= found.upper <= 2.0 * truth
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sa.LooseBracketWarning)
+        found = sa.epsilon(one, delta=1e-6, rounds=5)
+    # less than delta differs at all; a grid of such losses has no digits left
+    assert found.lower == 0.0 <= found.upper <= 1e-30
