@@ -48,8 +48,9 @@ _FARTHEST = 1e-100
 # errors are relative to them.
 _NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
 # Values above the sum's mean, below 0, times one of these shares count as large: the first share
-# with which sums without a large value add less than _WITHOUT of the width aimed for.
-_LARGE, _WITHOUT = (0.5, 0.25, 0.125, 0.0625, 0.03125), 1e-3
+# with which sums without a large value add less than _WITHOUT of the width aimed for. At last all
+# that are positive do: rare values far below 0 may decide the mean, and no usual sum.
+_LARGE, _WITHOUT = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0), 1e-3
 # Sums with several large values may add this part of the width aimed for.
 _SEVERAL = 0.1
 # Large values are gathered whose distances from the size of the sum's mean are within this factor,
@@ -89,10 +90,13 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
     several = (n * gain) * ((n - 1.0) * chance)
     if several > _SEVERAL * width * rough:
         return None
-    # a convex function bends next to the size of the sum's mean, without the large values
-    bend = away + n * gain
     v, p = value[large], mass[large]
-    at, weight = _gathered(v, p, v - bend, _NEAREST * bend, _GROWTH, side)
+    if share > 0.0:
+        # a convex function bends next to the size of the sum's mean, without the large values
+        bend = away + n * gain
+        at, weight = _gathered(v, p, v - bend, _NEAREST * bend, _GROWTH, side)
+    else:
+        at, weight = _gathered(v, p, v, LIMITS.underflow, _GATHERED, side)
     v, p = value[~large], mass[~large]
     rest, q = _gathered(v, p, v, LIMITS.underflow, _GATHERED, side)
     # ratios are moved by more than they, and their differences, are rounded

@@ -407,12 +407,14 @@ def divergence_bounds(
     # the likeliest first: most pairs are then known to be below it without sums of heavy tails
     for pair, below, above in sorted(table.each(users), key=lambda found: -found[1]):
         allowed = float(pair.allowed(table.excess, np.array([above]))[0])
-        close = above - below <= allowed
-        if above > low and not close and pair.way(wide=True) is Way.HEAVY:
-            share = 0.1 * allowed / above
-            low = max(low, _heavy(pair, float(epsilon), Bound.OPTIMISTIC, share))
-            above = min(above, _heavy(pair, float(epsilon), Bound.PESSIMISTIC, share))
-            way = Way.HEAVY
+        share = 0.1 * allowed / above if above > 0.0 else 0.0
+        # doubling takes longest
+        for doubled in (False, True):
+            if above <= low or above - below <= allowed or pair.way(wide=True) is not Way.HEAVY:
+                break
+            below = max(below, _heavy(pair, epsilon, Bound.OPTIMISTIC, share, doubled=doubled))
+            above = min(above, _heavy(pair, epsilon, Bound.PESSIMISTIC, share, doubled=doubled))
+            low, way = max(low, below), Way.HEAVY
         most = max(most, above)
     high = min(high, most)
     return min(low, high), high, way
@@ -450,10 +452,13 @@ def certain_loss(pair: MessagePair, users: int, side: Bound) -> float:
     return min(outwards(total, roundings(32.0), upper=upper), 1.0)
 
 
-def _heavy(pair: OrderedMessages, epsilon: float, side: Bound, share: float) -> float:
+def _heavy(
+    pair: OrderedMessages, epsilon: float, side: Bound, share: float, *, doubled: bool
+) -> float:
     """Bound of ``H_alpha`` of one pair of uneven messages, alpha = e^epsilon.
 
-    The width of the bounds aimed for is ``share`` of the profile.
+    It comes from sums that one large value decides, whose width aimed for is ``share`` of the
+    profile, or from doubling.
     """
     upper, n = side is Bound.PESSIMISTIC, pair.users[0]
     messages = pair.high if upper else pair.low
@@ -468,9 +473,12 @@ def _heavy(pair: OrderedMessages, epsilon: float, side: Bound, share: float) -> 
     effort = pair.effort
     # changes of the sum's variance that are far below the width of bounds
     resolution, tail = 40.0 * effort.resolution, effort.tail / top
-    found = one_large(value, q, n, side, width=share)
-    if found is None:
+    if doubled:
         found = heavy_positive_part(value, q, n, side, resolution=resolution, tail=tail)
+    elif (large := one_large(value, q, n, side, width=share)) is not None:
+        found = large
+    else:
+        return 1.0 if upper else 0.0
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
         return min(raised(exposed + found, pairwise_sum(own=2)) + NODES.underflow, 1.0)
