@@ -136,7 +136,7 @@ def test_every_way_meets_the_truth_and_every_other(
                 if way is Way.HEAVY:
                     one = OrderedMessages(pair, (users, users), EFFORT)
                     found[way] = tuple(
-                        profiles._heavy(one, epsilon, side, 0.01)
+                        profiles._heavy(one, epsilon, side, 0.01, doubled=True)
                         for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
                     )
                     continue

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import shuffle_accountant as sa
+from benchmarks.sparse_channels import SEED, questions
 from shuffle_accountant.engine import single
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums import heavy_tails
@@ -106,6 +108,24 @@ def test_a_large_value_below_what_rare_others_take_away_on_average() -> None:
     # convolutions round by less than 1e-11
     assert low * (1 - 1e-11) <= truth <= high * (1 + 1e-11)
     assert high - low <= 3.0 * width * truth
+
+
+def test_positive_values_far_below_what_rare_others_take_away_on_average() -> None:
+    """Each below a fortieth of it: every positive value is a large one."""
+    value = np.array([-3000.0, -28.0, -7.0, 0.0, 25.0, 30.0])
+    mass = np.array([0.03, 0.02, 0.06, 0.0, 1e-14, 2e-14])
+    mass[3] = 1.0 - mass.sum()
+    count, width = 30, 1e-3
+    assert -count * float(value @ mass) > 40.0 * value.max()
+    truth = positive_part(value, mass, count)
+    low, high = both_ends(value, mass, count, width)
+    # convolutions round by less than 1e-11
+    assert low * (1 - 1e-11) <= truth <= high * (1 + 1e-11)
+    assert high - low <= 3.0 * width * truth
+    channel = list(itertools.islice(questions(SEED), 175))[-1]
+    found = sa.epsilon(channel["round"], delta=channel["delta"])
+    # most of the loss is one message's, and the common blank an atom of the sum
+    assert found.upper - found.lower <= 1e-4 * found.upper
 
 
 def test_a_sparse_channel_of_few_users_is_within_the_tolerance() -> None:
