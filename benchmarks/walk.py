@@ -54,10 +54,10 @@ def walked(rows: Sequence[Sequence[float]], *, users: int, rounds: int) -> set[t
         if caller is not None and there is not None and there != here:
             moves.add((there, here))
 
-    one = sa.ShuffleRound(sa.DiscreteRandomizer(rows), users=users)
-    sys.setprofile(trace)
+    one, ask = sa.ShuffleRound(sa.DiscreteRandomizer(rows), users=users), sa.epsilon
+    sys.setprofile(trace)  # not before: names are imported on first use
     try:
-        sa.epsilon(one, delta=1e-6, rounds=rounds)
+        ask(one, delta=1e-6, rounds=rounds)
     finally:
         sys.setprofile(None)
     return moves
