@@ -174,23 +174,25 @@ def _from_below(
     if scales.size == 0:
         return UnknownRatios(variance, False)
     used = scales.size
-    found = [] if signed or used < bins else [(*_within_blocks(shape, variance), bands)]
+    found = [] if signed or used < bins else [(bands, *_within_blocks(shape, variance))]
     if bins > bands > 1:
         of_all = _candidates(tuple(shape.tolist()), bins, above=False)
-        found += [(*one, min(bins, max(_BLOCK, 2 * bands))) for one in of_all]
+        found += [(min(bins, max(_BLOCK, 2 * bands)), *one) for one in of_all]
     elif bands == 1 and not found:
-        found = [(1.0, 0.0, 0.0, 1)]
+        found = [(1, 1.0, 0.0, 0.0)]
     if not found:
         return UnknownRatios(variance, False)
 
-    def revealed(one: tuple[float, float, float, int]) -> float:
-        return _moment(one[:3], variance, min(one[3], bins), _WEIGHT_BELOW)
-
-    common, theta, own, block = max(found, key=revealed)
-    if common <= 0.0:
-        common, theta, own = own, 0.0, 0.0
-    parts = (common * variance, theta, own * variance)
-    return ChainsBelow(variance, False, tuple(scales.tolist()), block, *parts)
+    chosen = {
+        max(found, key=lambda one: _moment(one[1:], variance, min(one[0], used), weight)): 0
+        for weight in _WEIGHTS
+    }
+    ways = []
+    for block, common, theta, own in chosen:
+        if common <= 0.0:
+            common, theta, own = own, 0.0, 0.0
+        ways.append((block, common * variance, theta, own * variance))
+    return ChainsBelow(variance, False, tuple(scales.tolist()), tuple(ways))
 
 
 def _within_blocks(shape: Array, variance: float) -> Chain:

@@ -230,7 +230,7 @@ def _resolved(
     cells = coarser * more * more * _CELLS
     step = deviation * math.sqrt(6.0 * coarser * more * _NODES * (1.0 - theta * theta))
     if lowered > 0.0:
-        most = coarser * min(more, 2.0) * _LOWERED * max(epsilon, 1.0)
+        most = coarser * min(more, 4.0) * _LOWERED * max(epsilon, 1.0)
         step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)), LONGEST)
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     spread = math.sqrt(own)

@@ -44,10 +44,13 @@ from shuffle_accountant.sums.doubling import SumLaw
 
 # Step between nodes, in deviations, from above and from below, and its factor for the order (Q, P),
 # which seldom decides; for a number of bins, and in proportion to its fourth root.
-_STEP, _STEP_BELOW, _OTHER, _BINS = 0.08, 0.105, 1.8, 64
-# Part of the sum's variance that its cells may add, and may take; and either for the order (Q, P),
-# in which small sums decide.
-_CELLS, _CELLS_BELOW, _CELLS_OTHER = 1e-2, 1.3e-2, 4e-3
+_STEP, _STEP_BELOW, _OTHER, _BINS = 0.05, 0.065, 2.7, 64
+# Part of the sum's variance that its cells may add or take; and for the order (Q, P), in which
+# small sums decide.
+_CELLS, _CELLS_OTHER = 3e-2, 5e-3
+# Epsilon, in nats, down to which from 1 on cells become narrower, in proportion to it, and steps
+# wider, to its root: small ones are decided by the bulk of the sum, large ones by single ratios.
+_SMALLEST = 0.3
 # Distance from the mean, in deviations, from which on steps grow with its square: where one ratio
 # alone moves the sum little, and where it decides. It decides if at a score of 5 it is as large as
 # the sum's deviation.
@@ -90,7 +93,8 @@ def pair_sum(
     """
     largest, variance = max(first, second), first * first + second * second
     upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
-    coarser = wider * (bins / _BINS) ** 0.25
+    near_one = min(max(epsilon, _SMALLEST), 1.0)
+    coarser = wider * (bins / _BINS) ** 0.25 / math.sqrt(near_one)
     rare = min(_OFF_NODES * tail, 1e-6) / bins
     step = min(coarser * (_STEP if upper else _STEP_BELOW), LONGEST / largest)
     theta = first * second / variance
@@ -105,7 +109,7 @@ def pair_sum(
         nodes, chance = _means(score, largest, powers)
     here, there = first / largest * nodes, second / largest * nodes
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
-    cells = _CELLS_OTHER if powers else _CELLS if upper else _CELLS_BELOW
+    cells = near_one * (_CELLS_OTHER if powers else _CELLS)
     near, widest = even_range(bins, epsilon, powers)
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))

@@ -24,6 +24,10 @@ from shuffle_accountant.sums.chain_law import ChainSum, chain_sum, ring_sum
 from shuffle_accountant.sums.doubling import SumLaw, add, coarser, power, pruned
 from shuffle_accountant.sums.pair_law import pair_sum
 
+Block = tuple[int, float, float, float]
+"""Bins in a block at most, and of its chain the variance, the correlation of neighbours in [0, 1)
+and the variance of the independent part."""
+
 # Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
 _LOOSE = 0.02
 # Epsilon, in nats, from which on the order (Q, P) has cells of its own, for small sums.
@@ -31,10 +35,12 @@ _LARGE = 1.0
 # Size of blocks of a line of two bands from below.
 _MOST_OF_LINE = 128
 # Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
-_FAR, _FAR_OF_BLOCK = math.exp(1.0), 20.0
+_FAR, _FAR_OF_BLOCK = math.exp(1.0), 6.0
 # How coarse a first look at a chain is, up to a number of bins and in proportion for more of them,
 # and the delta about which bounds are tight.
 _COARSE, _FEW, _USUAL = 8.0, 250, 1e-6
+# What delta is, about, in probabilities that may be left out, and the least one that is looked at.
+_OF_TAIL, _LEAST_LOOK = 1e11, 1e-30
 # Width of the cells of one node's ratio, in normal scores of it: a hundredth of the variance's part
 # that such cells add.
 _FACTOR = 0.08
@@ -215,35 +221,40 @@ class ChainsBelow(Dependent):
 
     Attributes:
         scales: factors in (0, 1] of the first bins' logarithms; further bins' ratios are 1.
-        block: most bins in a block.
-        common: variance of the chain.
-        theta: correlation of neighbours, in [0, 1).
-        own: variance of the independent part.
+        ways: blocks that are below; the way that reveals most at the delta asked for is taken.
     """
 
     scales: tuple[float, ...]
-    block: int
-    common: float
-    theta: float
-    own: float
+    ways: tuple[Block, ...]
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """A lower bound in the order's convex order."""
         assert side is Bound.OPTIMISTIC, "these chains have lower ends only"
-        return _of_blocks(self, users, tail)
+        way = self.ways[0]
+        if len(self.ways) > 1:
+            delta = min(max(_OF_TAIL * tail, _LEAST_LOOK), _USUAL)
+            way = max(self.ways, key=lambda one: _looked_at(one, len(self.scales), delta))
+        return _of_blocks(self, way, users, tail)
+
+
+@lru_cache(maxsize=64)
+def _looked_at(way: Block, bins: int, delta: float) -> float:
+    """Approximation of epsilon of as many blocks as there are in a number of bins."""
+    size = min(way[0], bins)
+    return rough_epsilon(size, *way[1:], chains=max(bins // size, 1), delta=delta)
 
 
 @lru_cache(maxsize=16)
-def _of_blocks(source: ChainsBelow, bins: int, tail: float) -> SumLaw:
+def _of_blocks(source: ChainsBelow, way: Block, bins: int, tail: float) -> SumLaw:
     """Law of the sum of independent blocks of bins, of which only the last one is scaled."""
-    scales = np.asarray(source.scales)
+    scales, (block, common, theta, own) = np.asarray(source.scales), way
     # as few as there can be, and of about equal size
-    size = math.ceil(scales.size / math.ceil(scales.size / source.block))
+    size = math.ceil(scales.size / math.ceil(scales.size / block))
     whole, rest = divmod(scales.size - size, size)
 
     others = [(count, part) for count, part in ((whole, size), (1, rest)) if count and part]
     law, *found = chain_below(
-        *(scales[scales.size - size :], source.common, source.theta, source.own),
+        *(scales[scales.size - size :], common, theta, own),
         powers=source.order,
         tail=tail / (8.0 * (whole + 2)),
         # what a block has beyond many times its mean comes from few bins: cells may be wide
@@ -273,16 +284,26 @@ class UnknownRatios(Dependent):
         return SumLaw(np.full(1, float(users)), np.ones(1), users, 0.0, 0.0, 0.0, float(users))
 
 
-def rough_epsilon(bins: int, common: float, theta: float, own: float) -> float:
-    """Approximation of epsilon at a usual delta, near which a chain's bounds are to be tight."""
-    coarser = _COARSE * max(bins / _FEW, 1.0)
-    look = chain_sum(bins, common, theta, own, tail=1e-10, epsilon=1.0, coarser=coarser)
-    loss = np.log(np.maximum(look.law.value / bins, 1e-300))
+def rough_epsilon(
+    bins: int,
+    common: float,
+    theta: float,
+    own: float,
+    *,
+    chains: int = 1,
+    delta: float = _USUAL,
+) -> float:
+    """Approximation of epsilon for one chain of bins, or for independent ones."""
+    coarse, tail = _COARSE * max(bins / _FEW, 1.0), 1e-4 * delta
+    look = chain_sum(bins, common, theta, own, tail=tail, epsilon=1.0, coarser=coarse)
+    law = power(look.law, chains, Bound.PESSIMISTIC, width=_LOOSE, tail=tail)
+    mean = law.value / (bins * chains)
+    loss = np.log(np.maximum(mean, 1e-300))
     low, high = 0.0, float(loss[-1])
     for _ in range(40):
         middle = 0.5 * (low + high)
-        gain = -np.expm1(np.minimum(middle - loss, 0.0)) * look.law.value / bins
-        above = float(look.law.mass @ gain) > _USUAL
+        gain = -np.expm1(np.minimum(middle - loss, 0.0)) * mean
+        above = float(law.mass @ gain) > delta
         low, high = (middle, high) if above else (low, middle)
     return high
 
