@@ -504,7 +504,9 @@ def test_chains_from_below_are_below(bands: int, sigma: float, epochs: int) -> N
 
 def test_the_delta_decides_which_chains_are_below() -> None:
     """Blocks of as many bins as bands have larger ratios, which a small delta sees."""
-    one = sa.MatrixMechanism(coefficients=sa.sqrt_coefficients(bands=8), noise_multiplier=1.0, bins=300)
+    one = sa.MatrixMechanism(
+        coefficients=sa.sqrt_coefficients(bands=8), noise_multiplier=1.0, bins=300
+    )
     assert sa.epsilon(one, delta=1e-8).lower > 0.98  # 0.80 by chains of 100 bins
 
 
