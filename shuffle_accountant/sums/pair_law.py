@@ -47,7 +47,7 @@ from shuffle_accountant.sums.doubling import SumLaw
 _STEP, _STEP_BELOW, _OTHER, _BINS = 0.05, 0.065, 2.7, 64
 # Part of the sum's variance that its cells may add or take; and for the order (Q, P), in which
 # small sums decide.
-_CELLS, _CELLS_OTHER = 3e-2, 5e-3
+_CELLS, _CELLS_OTHER = 2e-2, 5e-3
 # Epsilon, in nats, down to which from 1 on cells become narrower, in proportion to it, and steps
 # wider, to its root: small ones are decided by the bulk of the sum, large ones by single ratios.
 _SMALLEST = 0.3

@@ -29,7 +29,8 @@ from shuffle_accountant.sums.pair_law import _means, _scores, _spread
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 SIDES = (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
-EFFORT = Effort(tail=1e-12, resolution=1e-4)
+# One round is asked for a million times the tail.
+EFFORT = Effort(tail=1e-24, resolution=1e-4)
 # Standard errors within which a sampled mean has to lie: 3e-7 of the cases are further out.
 _ERRORS = 5.0
 
