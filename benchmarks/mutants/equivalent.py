@@ -56,7 +56,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "the functions after the power take 18 and 16, one of which is left, and a norm loses 34 "
         "of what is at most that bound. Levels of a transform have ten for less than six.",
         (
-            "lattice/convolve.py invert: left out: roundings(2 * ELEMENTARY + 2)",
+            "lattice/convolve.py invert: left out: roundings(ELEMENTARY + TURN + 2)",
             "lattice/convolve.py invert: left out: roundings(2 * ELEMENTARY)",
             "lattice/convolve.py invert: not rounded: lowered(modulus, roundings(2 * ELEMENTARY))",
             "lattice/convolve.py _norm: left out: pairwise_sum(own=2)",

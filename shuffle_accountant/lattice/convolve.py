@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shuffle_accountant.numerics.angles import TURN, cos_sin
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.fft import good_length, inverse_real_fft, real_fft
 from shuffle_accountant.numerics.rounding import (
@@ -151,21 +152,22 @@ def invert(powers: Powers, start: int, centre: int, size: int) -> WindowedSum:
     # or sine and their product.
     np.minimum(moved, 600.0, out=moved)
     np.expm1(moved, out=moved)
-    own = roundings(2 * ELEMENTARY + 2)
+    own = roundings(ELEMENTARY + TURN + 2)
     moved *= 3.0 * (1.0 + own)
     moved += own
     moved *= bound
     bound -= lowered(modulus, roundings(2 * ELEMENTARY))
     bound += moved
     spectrum = np.empty(modulus.size, dtype=complex)
-    np.multiply(modulus, np.cos(angle), out=spectrum.real)
-    np.multiply(modulus, np.sin(angle), out=spectrum.imag)
+    cosine, sine = cos_sin(angle)
+    np.multiply(modulus, cosine, out=spectrum.real)
+    np.multiply(modulus, sine, out=spectrum.imag)
     norm = math.sqrt(2.0 / size)
     inverse = norm * _norm(modulus) * per_level() * levels
     error = norm * _norm(bound) + inverse
     # nothing but the spectrum is needed from here on
     powers.log_modulus = powers.log_bound = powers.angle = powers.moved = np.zeros(0)
-    del modulus, bound, angle, moved, log_modulus, log_bound
+    del modulus, bound, cosine, sine, angle, moved, log_modulus, log_bound
     # the bound is on the 2-norm of the error, all of which may be at one point
     result = disturbed(inverse_real_fft(spectrum, size), lambda: inverse * (np.arange(size) == 0))
     return WindowedSum(start, np.roll(result, -((start - centre) % size)), error)

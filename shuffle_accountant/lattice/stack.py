@@ -26,6 +26,7 @@ from shuffle_accountant.lattice.convolve import (
     per_level,
     place_on_circle,
 )
+from shuffle_accountant.numerics.angles import TURN, cos_sin
 from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.fft import good_length, real_fft
 from shuffle_accountant.numerics.rounding import (
@@ -124,7 +125,7 @@ def _resolve(
         piece = max(LIMITS.at_once // size, 1)
         pieces = [(slice(first, first + piece), kept) for first in range(0, rows, piece)]
     else:
-        own = sequential_sum(width, own=ELEMENTARY + 4)
+        own = sequential_sum(width, own=TURN + 4)
         piece = max(LIMITS.at_once // max(rows, width), 1)
         pieces = [
             (slice(None), kept[first : first + piece]) for first in range(0, kept.size, piece)
@@ -162,6 +163,6 @@ def _waves(mass: Array, size: int, some: NDArray[np.intp]) -> NDArray[np.complex
     # exact products of integers, reduced before they are rounded
     angle = (np.outer(np.arange(width), some) % size) * (-2.0 * math.pi / size)
     spectrum = np.empty((rows, some.size), dtype=np.complex128)
-    spectrum.real = mass @ np.cos(angle)
-    spectrum.imag = mass @ np.sin(angle)
-    return disturbed(spectrum, lambda: sequential_sum(width, own=ELEMENTARY))
+    cosine, sine = cos_sin(angle)
+    spectrum.real, spectrum.imag = mass @ cosine, mass @ sine
+    return disturbed(spectrum, lambda: sequential_sum(width, own=TURN))

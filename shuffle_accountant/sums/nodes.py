@@ -196,7 +196,7 @@ def _affordable(
         tilted = tilt_rows(question, aims, index, most)
         good = np.isfinite(tilted.window) & np.isfinite(tilted.last)
         good &= np.isfinite(tilted.log_scale) & (tilted.variance > 0.0)
-        tilted = tilted[good]
+        tilted = tilted[good].used()
         (row, first), dropped, complete = find_blocks(tilted, users, most)
         count = np.bincount(row, minlength=tilted.theta.size)
         fits = complete & (count * settings.NODES.block <= max(most, 2.0 * settings.NODES.block))

@@ -15,6 +15,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.numerics.angles import cos_sin
 from shuffle_accountant.numerics.rounding import LIMITS, UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.lists import listable
@@ -158,10 +159,11 @@ def _moduli(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Arr
         some = slice(first, first + size)
         row = index[some]
         y = rows.y[row]
-        angle = t[some][:, None] * y
-        cosine, sine = np.cos(angle), np.sin(angle)
-        cosine *= rows.weight[row]
-        sine *= rows.weight[row]
+        angle = t[some, None] * y
+        cosine, sine = cos_sin(angle)
+        weight = rows.weight[row]
+        cosine *= weight
+        sine *= weight
         phi[some] = np.hypot(cosine.sum(axis=1), sine.sum(axis=1))
         slope[some] = np.hypot(np.einsum("kj,kj->k", cosine, y), np.einsum("kj,kj->k", sine, y))
     return phi, slope

@@ -14,7 +14,7 @@ from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Question, tilted_weights
 
-WAVE_ERROR = 19.0
+WAVE_ERROR = 32.0
 """Error of a wave less one, in units of round-off of its argument."""
 
 
