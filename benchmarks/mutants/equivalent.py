@@ -53,10 +53,9 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Each entry of the bound has room for it: three times ten roundings of every logarithm and "
         "angle, of which a logarithm's argument takes four, twenty in all to spare for each count; "
-        "the functions after the power take 18 and 16, one of which is left, and a norm loses 34 "
+        "the functions after the power take 38, and what remains of the modulus 16; a norm loses 34 "
         "of what is at most that bound. Levels of a transform have ten for less than six.",
         (
-            "lattice/convolve.py invert: left out: roundings(ELEMENTARY + TURN + 2)",
             "lattice/convolve.py invert: left out: roundings(2 * ELEMENTARY)",
             "lattice/convolve.py invert: not rounded: lowered(modulus, roundings(2 * ELEMENTARY))",
             "lattice/convolve.py _norm: left out: pairwise_sum(own=2)",

@@ -163,6 +163,6 @@ def _waves(mass: Array, size: int, some: NDArray[np.intp]) -> NDArray[np.complex
     # exact products of integers, reduced before they are rounded
     angle = (np.outer(np.arange(width), some) % size) * (-2.0 * math.pi / size)
     spectrum = np.empty((rows, some.size), dtype=np.complex128)
-    cosine, sine = cos_sin(angle)
+    cosine, sine = cos_sin(np.asarray(angle, np.float64))
     spectrum.real, spectrum.imag = mass @ cosine, mass @ sine
     return disturbed(spectrum, lambda: sequential_sum(width, own=TURN))
