@@ -11,7 +11,11 @@ from oracles.letter_pairs import Truth, exposure
 
 from shuffle_accountant.losses.alphabets import profiles
 from shuffle_accountant.losses.alphabets.letters import MessagePair
-from shuffle_accountant.losses.alphabets.profiles import OrderedMessages, certain_loss
+from shuffle_accountant.losses.alphabets.profiles import (
+    OrderedMessages,
+    certain_loss,
+    with_exposed,
+)
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
@@ -75,15 +79,16 @@ def test_roundings_of_uneven_sums(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[UNIT][Bound.OPTIMISTIC] <= exact * (1.0 - 9.0 * UNIT)
 
 
+@pytest.mark.parametrize("alone", [0.0, 0.125])
 @pytest.mark.parametrize("users", [1, 2, 40])
-def test_the_limit_of_a_profile(users: int) -> None:
+def test_the_limit_of_a_profile(users: int, alone: float) -> None:
     """All messages are impossible under the other input: one product of fractions."""
     pair = MessagePair(
-        np.array([0.25, 0.5, 0.125, 0.125]),
+        np.array([0.25, 0.5, 0.25 - alone, alone]),
         np.array([0.0, 0.75, 0.25, 0.0]),
         np.array([0.5, 0.25, 0.25, 0.0]),
     )
-    truth = Fraction(1, 8) + Fraction(1, 4) * Fraction(1, 2) ** (users - 1)
+    truth = Fraction(alone) + Fraction(1, 4) * Fraction(1, 2) ** (users - 1)
     for size in (2.0**-53, UNIT):
         with stress(roundoff=size):
             low, high = (
@@ -97,3 +102,29 @@ def test_the_limit_of_a_profile(users: int) -> None:
         moved = Fraction((14.0 * users + 5.0 * (users - 1)) * size)
         assert Fraction(high) - Fraction(low) >= 2 * (own * truth + moved * power)
         assert Fraction(high) - Fraction(low) <= Fraction(1000 * users * size)
+
+
+def test_events_joined_with_messages_that_decoys_never_send() -> None:
+    """Each is dearer than what it joins by all roundings, and worth as much less."""
+    pair = MessagePair(
+        np.array([0.5, 0.25, 0.125, 0.125]),
+        np.array([0.875, 0.0625, 0.0625, 0.0]),
+        np.array([1.0, 0.0, 0.0, 0.0]),
+    )
+    q, d = np.array([0.25, 0.5]), np.array([0.5, 0.5625])
+    with stress(roundoff=UNIT):
+        dear, worth = with_exposed(pair, q, d)
+    # ratios: infinite, 4 and 2; the first event adds (0.25, 0.5), the second a ratio of 1.25
+    events = [
+        (0.0, 0.0, (0.125, 0.25), (0.0, 0.0625)),
+        (0.25, 0.5, (0.125, 0.25, 0.125), (0.0, 0.0625, 0.0625)),
+        (0.5, 0.5625, (0.125, 0.25, 0.125), (0.0, 0.0625, 0.0625)),
+    ]
+    assert dear.size == worth.size == len(events)
+    for found, gain, (cost, value, p0, p1) in zip(dear, worth, events, strict=True):
+        slack, rest = 69.0 * UNIT, 3.9 * UNIT
+        assert found >= (cost + sum(p1) * (1.0 + slack)) * (1.0 + rest)
+        assert found <= (cost + sum(p1)) * (1.0 + 100.0 * UNIT)
+        joined = sum(p0) - sum(p1)
+        most = value + joined - slack * (sum(p0) + sum(p1)) - rest * (value + joined)
+        assert most - 40.0 * UNIT <= gain <= most

@@ -32,7 +32,6 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
-    UNIT_ROUNDOFF,
     Array,
     Bound,
     exponential,
@@ -122,7 +121,7 @@ class OrderedMessages:
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of what messages that decoys never send add to the profile."""
         low, high = self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
-        return low, high * (1.0 + 8 * UNIT_ROUNDOFF)
+        return low, high * (1.0 + roundings(8))
 
 
 class ProfileTable:
@@ -184,13 +183,13 @@ class ProfileTable:
                 self._known(q, d)
         # profiles are convex, so below their chords
         chords = np.stack([np.interp(self.excess, place, bound) for bound in above])
-        return np.asarray(chords * (1.0 + 16 * UNIT_ROUNDOFF))
+        return np.asarray(chords * (1.0 + roundings(16)))
 
     def _known(self, q: Array, d: Array) -> None:
         """Raise the largest lower bound to that of some events."""
         if q.size:
             lines = np.max(d - np.multiply.outer(self.excess, q), axis=1)
-            self._best = np.maximum(self._best, lines * (1.0 - 16 * UNIT_ROUNDOFF))
+            self._best = np.maximum(self._best, lines * (1.0 - roundings(16)))
 
     @property
     def pairs(self) -> list[OrderedMessages]:
@@ -286,7 +285,7 @@ class _PairEnds:
         narrow |= self._moments <= self.pair.effort.tail
         least, most = self._exposed
         q, d = with_exposed(self.pair.low, low.q[kept], low.d[kept])
-        lower = (np.nan_to_num(low.lower) + least) * (1.0 - 4 * UNIT_ROUNDOFF)
+        lower = (np.nan_to_num(low.lower) + least) * (1.0 - roundings(4))
         return Ends(upper + most, lower, q, d), narrow
 
     def _found(self, table: ListedProfile | NodeTable, users: int) -> Ends:
@@ -318,7 +317,7 @@ def with_exposed(pair: MessagePair, q: Array, d: Array) -> tuple[Array, Array]:
         ratio = np.where(p1 > 0.0, p0 / p1, math.inf)
     order = np.argsort(-ratio, kind="stable")
     order = order[p0[order] > 0.0]
-    slack = UNIT_ROUNDOFF * (2.0 * order.size + 64.0)
+    slack = roundings(2.0 * order.size + 64.0)
     sums = np.cumsum(p0[order]) * (1.0 - slack) - np.cumsum(p1[order]) * (1.0 + slack)
     gain = np.append(0.0, sums)
     cost = np.append(0.0, np.cumsum(p1[order])) * (1.0 + slack)
@@ -329,9 +328,9 @@ def with_exposed(pair: MessagePair, q: Array, d: Array) -> tuple[Array, Array]:
         slope = np.append(1.0 + np.diff(d) / np.diff(q), 1.0)
     taken = np.searchsorted(-ratio[order], -np.nan_to_num(slope, nan=1.0))
     # the sums of what was joined are rounded once more
-    return (q + cost[taken]) * (1.0 + 4 * UNIT_ROUNDOFF), d + gain[taken] - 4 * UNIT_ROUNDOFF * (
-        np.abs(d) + np.abs(gain[taken])
-    )
+    rest = roundings(4)
+    moved = rest * (np.abs(d) + np.abs(gain[taken]))
+    return (q + cost[taken]) * (1.0 + rest), d + gain[taken] - moved
 
 
 @lru_cache(maxsize=64)
