@@ -19,6 +19,7 @@ from shuffle_accountant.losses.alphabets.profiles import (
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.sums.survey import Way
 
 USERS, UNIT = 9, 2.0**-30
 EFFORT = Effort(tail=1e-14, resolution=1e-5)
@@ -50,6 +51,31 @@ def test_uneven_messages(pair: MessagePair, epsilon: float, doubled: bool) -> No
     assert 0.5 * truth < low <= truth + error
     assert truth - error <= high < 2.0 * truth
     assert low < high
+
+
+def test_sums_that_no_single_message_decides() -> None:
+    """Without doubling nothing is known of them."""
+    one = OrderedMessages(PAIR, (USERS, USERS), EFFORT)
+    found = [profiles._heavy(one, 0.5, side, 0.1, doubled=False) for side in Bound]
+    assert sorted(found) == [0.0, 1.0]
+    assert profiles._heavy(one, 0.5, Bound.PESSIMISTIC, 0.1, doubled=False) == 1.0
+
+
+def test_the_last_resort_bounds_either_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that knows nothing takes nothing from the bounds that there are."""
+    effort = Effort(tail=1e-12, resolution=1e-9)
+    users = 5000  # too many histograms to list
+    before = profiles.divergence_bounds((LARGE,), users, 0.1, effort)
+    monkeypatch.setattr(OrderedMessages, "way", lambda *_, **__: Way.HEAVY)
+    monkeypatch.setattr(
+        profiles, "_heavy", lambda *given, **_: float(given[2] is Bound.PESSIMISTIC)
+    )
+    profiles.divergence_bounds.cache_clear()
+    after = profiles.divergence_bounds((LARGE,), users, 0.1, effort)
+    profiles.divergence_bounds.cache_clear()
+    assert 0.0 < after[0] <= before[1]
+    assert before[0] <= after[1] < 1.0
+    assert after[0] < after[1]
 
 
 @pytest.mark.parametrize("doubled", [False, True])
