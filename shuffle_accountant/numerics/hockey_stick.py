@@ -98,3 +98,21 @@ class Ratios:
             value = np.where(near, -growth - cost, value)
             error = np.where(near, alpha * (1.0 + own) * self.gain_error + 2.0 * own * size, error)
         return Difference(value, error)
+
+
+def unsampled(epsilon: Array, rate: float) -> Array:
+    """``log(1 + (e^epsilon - 1) / rate)``: the epsilon of what is sampled at a rate in (0, 1].
+
+    It is off by at most 20 roundings of itself.
+
+    Args:
+        epsilon: nats; a negative one is above ``log(1 - rate)``.
+        rate: probability of taking part.
+    """
+    near, log_rate = np.minimum(epsilon, 30.0), math.log(rate)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        found = np.log1p(np.expm1(near) / rate)
+        apart = np.log(np.expm1(near)) - log_rate  # of a quotient beyond the largest double
+    found = np.where(np.isposinf(found), apart, found)
+    rest = np.log1p(-(1.0 - rate) * np.exp(-np.maximum(epsilon, 30.0)))
+    return np.asarray(np.where(epsilon > 30.0, epsilon + rest - log_rate, found))

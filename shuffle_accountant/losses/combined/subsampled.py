@@ -12,7 +12,6 @@ atom at loss 0.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
@@ -28,6 +27,7 @@ from shuffle_accountant.losses.base import (
     way_of,
 )
 from shuffle_accountant.numerics.budget import rounded
+from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT, unsampled
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     Array,
@@ -120,7 +120,7 @@ class SubsampledLoss(_Partial):
         # a product with the fraction may be rounded to 0
         found = rounded(float(self._shrink(np.asarray(self.inner.largest))), ELEMENTARY)
         found = max(found, underflow(1))
-        return raised(found, roundings(2 * ELEMENTARY + 4))
+        return raised(found, roundings(2 * ELEMENTARY + 4)) + self._cancelled(self.inner.largest)
 
     @property
     def deviation(self) -> float:
@@ -130,23 +130,21 @@ class SubsampledLoss(_Partial):
     def _shrink(self, loss: Array) -> Array:
         """``log(1 + g (e^loss - 1))``, without overflow."""
         far = loss + np.log(self.fraction + (1.0 - self.fraction) * np.exp(-loss))
-        near = np.log1p(self.fraction * np.expm1(np.minimum(loss, 30.0)))
-        return np.asarray(np.where(loss > 30.0, far, near))
+        near = np.log1p(self.fraction * np.expm1(np.minimum(loss, LARGEST_EXPONENT)))
+        return np.asarray(np.where(loss > LARGEST_EXPONENT, far, near))
 
-    def _grown(self, epsilon: Array) -> Array:
-        """``log(1 + (e^epsilon - 1) / g)``, without overflow."""
-        rest = np.log1p(-(1.0 - self.fraction) * np.exp(-np.maximum(epsilon, 30.0)))
-        with np.errstate(over="ignore"):
-            near = np.log1p(np.expm1(np.minimum(epsilon, 30.0)) / self.fraction)
-        return np.asarray(np.where(epsilon > 30.0, epsilon + rest - math.log(self.fraction), near))
+    @staticmethod
+    def _cancelled(loss: float) -> float:
+        """Absolute error of `_shrink` up to a loss: both terms of a larger one may cancel."""
+        return roundings(2 * ELEMENTARY + 4) * loss if loss > LARGEST_EXPONENT else 0.0
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
-        return way_of(self.inner, float(self._grown(np.asarray(epsilon))), effort)
+        return way_of(self.inner, float(unsampled(np.asarray(epsilon), self.fraction)), effort)
 
     def delta(self, epsilon: float, side: Bound, effort: Effort) -> float:
         """Bound at e^epsilon, epsilon >= 0: ``g H_a'`` of the inner pair, a' = 1 + (a - 1)/g."""
-        inner = float(self._grown(np.asarray(epsilon)))
+        inner = float(unsampled(np.asarray(epsilon), self.fraction))
         # the rounding of the mapped epsilon moves the divergence less than this move does
         error, upper = roundings(2 * ELEMENTARY + 4), side is Bound.PESSIMISTIC
         inner = outwards(rounded(inner, ELEMENTARY), error, upper=not upper)
@@ -155,12 +153,12 @@ class SubsampledLoss(_Partial):
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """The explicit dominating pair's atoms: inner atoms moved towards loss 0, and one at 0."""
+        g = self.fraction
 
         def inner_edges(largest: float) -> Array:
-            return self._grown(edges(float(self._shrink(np.asarray(largest)))))
+            return unsampled(edges(float(self._shrink(np.asarray(largest)))), g)
 
         inner = self.inner.atoms(side, inner_edges, effort)
-        g = self.fraction
         size = np.abs(inner.loss)
         gains = inner.loss > 0
         kept = np.where(gains, g + (1.0 - g) * np.exp(-size), 1.0)
@@ -181,5 +179,7 @@ class SubsampledLoss(_Partial):
             # (1 - g) q (e^s - 1) of its mass belongs at 0 as well, or not; but the move of its loss
             # by e makes up for that: H_alpha is off by alpha q ((e^s - e^-e) - (1 - g)(e^s - 1))
             # or more on the upper side, alpha q ((e^e - e^s) + (1 - g)(e^s - 1)) on the lower one
-            loss_error=inner.loss_error + slack * float(moved.max(initial=0.0)),
+            loss_error=inner.loss_error
+            + slack * float(moved.max(initial=0.0))
+            + self._cancelled(float(size.max(initial=0.0))),
         )

@@ -16,7 +16,7 @@ from scipy.special import gammaln, log_ndtr
 
 from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.hockey_stick import difference_of
+from shuffle_accountant.numerics.hockey_stick import difference_of, unsampled
 from shuffle_accountant.numerics.rounding import Array, roundings
 
 # Relative error of a mass of the normal law from `log_ndtr`, with the exponential, in roundings;
@@ -93,12 +93,8 @@ class FixedSizePair(ProfiledPair):
         if self.attained:
             return self._attained(losses)
         q = self.rate
-        grown = np.where(
-            losses > 30.0,
-            losses - math.log(q) + np.log1p(-(1.0 - q) * np.exp(-losses)),
-            np.log1p(np.expm1(np.minimum(losses, 30.0)) / q),
-        )
-        low, high = (rounded(q * end, 4.0) for end in _gaussian(1.0 / self.sigma, grown))
+        inner = unsampled(losses, q)
+        low, high = (rounded(q * end, 4.0) for end in _gaussian(1.0 / self.sigma, inner))
         return low * (1.0 - roundings(4)), high * (1.0 + roundings(4))
 
     def _attained(self, losses: Array) -> tuple[Array, Array]:
