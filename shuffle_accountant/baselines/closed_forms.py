@@ -156,7 +156,7 @@ def sampled(curve: Curve, fraction: float) -> Curve:
         if delta >= fraction:
             return 0.0  # who was not drawn loses nothing
         inner = curve(delta / fraction)
-        if inner < 30.0:
+        if inner < 700.0:
             return math.log1p(fraction * math.expm1(inner))
         return inner + math.log(fraction + (1.0 - fraction) * math.exp(-inner))
 
