@@ -327,6 +327,8 @@ def _of_group(
     if not all(one.has_profile for one, _ in rounds):
         raise ValueError(f"group must be 1 with variant='tail', got {group}")
     largest = largest_loss([(one.reduced(), count) for one, count in rounds])
+    if largest == 0.0:  # nothing is revealed of one person, and so of any group
+        return certified(rounds, query, tolerance, memory_limit)
     chain = group_loss(ask, query, group, largest)
     # a second route makes answers no wider than this
     answer = single_answer(chain, query, max(tolerance, 1e-2), SETTINGS.rough)

@@ -164,7 +164,7 @@ class MatrixMechanism(Round):
 
 def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
     """The column of an encoder, checked, without zeros at its end."""
-    if not isinstance(coefficients, list | tuple | np.ndarray):
+    if not isinstance(coefficients, list | tuple | np.ndarray) or not np.ndim(coefficients):
         raise TypeError(
             "coefficients must be a sequence of numbers, got "
             f"{validate.shown(coefficients)} of type {type(coefficients).__name__}"

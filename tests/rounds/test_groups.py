@@ -234,3 +234,14 @@ def test_a_tail_probability_has_no_groups() -> None:
     one = sa.ShuffleRound(RESPONSE, users=10, reduction="strong", variant="tail")
     with pytest.raises(ValueError, match="group"):
         sa.epsilon(one, delta=0.1, group=2)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("group", [2, 3])
+def test_of_a_channel_that_reveals_nothing(group: int, rounds: int) -> None:
+    """Equal rows: not of one person, and not of a group."""
+    same = sa.ShuffleRound(sa.DiscreteRandomizer([[0.5625, 0.4375]] * 2), users=10)
+    assert sa.delta(same, epsilon=0.0, group=group, rounds=rounds).upper <= 1e-300
+    assert sa.epsilon(same, delta=1e-9, group=group, rounds=rounds).upper <= 1e-300
+    distinct = sa.ShuffleRound(sa.DiscreteRandomizer([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]), users=10)
+    assert sa.delta(distinct, epsilon=0.0, group=group).lower >= 0.4

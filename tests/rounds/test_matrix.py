@@ -675,3 +675,9 @@ def test_a_contribution_that_hardly_counts(first: float) -> None:
     found = one.delta(epsilon=0.0)
     # the total variation of a shift by that many deviations of the noise
     assert found.lower <= first / 0.3 / math.sqrt(2.0 * math.pi) <= found.upper <= 1e-7
+
+
+@pytest.mark.parametrize("given", [np.array("x"), np.array(1.0), "1", 1.0])
+def test_coefficients_that_are_no_sequence(given: Any) -> None:
+    with pytest.raises(TypeError, match="coefficients must be a sequence of numbers"):
+        sa.MatrixMechanism(coefficients=given, noise_multiplier=2.0, bins=4)
