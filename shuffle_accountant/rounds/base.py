@@ -327,14 +327,15 @@ def _of_group(
     if not all(one.has_profile for one, _ in rounds):
         raise ValueError(f"group must be 1 with variant='tail', got {group}")
     largest = largest_loss([(one.reduced(), count) for one, count in rounds])
+    alone = certified(rounds, query, tolerance, memory_limit)[0]
+    name = f"{alone.reduction}, group of {group}"
     if largest == 0.0:  # nothing is revealed of one person, and so of any group
-        return certified(rounds, query, tolerance, memory_limit)
+        return _bracket(rounds, (alone.lower, alone.upper, alone.ledger), name, _GROUPS), None
     chain = group_loss(ask, query, group, largest)
     # a second route makes answers no wider than this
     answer = single_answer(chain, query, max(tolerance, 1e-2), SETTINGS.rough)
-    alone = certified(rounds, query, tolerance, memory_limit)[0]
     lower, upper, ledger = max(answer.lower, alone.lower), answer.upper, answer.ledger
-    name, cause = f"{alone.reduction}, group of {group}", answer.cause
+    cause = answer.cause
     blocks = [
         (block, count) for one, count in rounds if (block := one.in_blocks(group)) is not None
     ]

@@ -49,7 +49,7 @@ from shuffle_accountant.sums.doubling import SumLaw
 # than _COARSEST times, and cells the square of that.
 _CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 50, 7.0
 # Most that nodes may lower a power's mean by, all distances together, for up to _FEW bins and an
-# epsilon of at most 1 nat; in proportion to a larger epsilon, and twice that for more bins.
+# epsilon of at most 1 nat; in proportion to a larger epsilon, up to four times for more bins.
 _LOWERED = 1e-3
 # Largest distance of nodes, in logarithms of ratios.
 LONGEST = 0.8

@@ -243,5 +243,7 @@ def test_of_a_channel_that_reveals_nothing(group: int, rounds: int) -> None:
     same = sa.ShuffleRound(sa.DiscreteRandomizer([[0.5625, 0.4375]] * 2), users=10)
     assert sa.delta(same, epsilon=0.0, group=group, rounds=rounds).upper <= 1e-300
     assert sa.epsilon(same, delta=1e-9, group=group, rounds=rounds).upper <= 1e-300
+    found = sa.delta(same, epsilon=0.0, group=group, rounds=rounds)
+    assert "group of" in found.reduction
     distinct = sa.ShuffleRound(sa.DiscreteRandomizer([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]), users=10)
     assert sa.delta(distinct, epsilon=0.0, group=group).lower >= 0.4

@@ -135,7 +135,7 @@ class SubsampledLoss(_Partial):
 
     @staticmethod
     def _cancelled(loss: float) -> float:
-        """Absolute error of `_shrink` up to a loss: both terms of a larger one may cancel."""
+        """Absolute error of `_shrink` for losses up to this one: above 700 nats, terms cancel."""
         return roundings(2 * ELEMENTARY + 4) * loss if loss > LARGEST_EXPONENT else 0.0
 
     def way(self, epsilon: float, effort: Effort) -> str:

@@ -39,7 +39,7 @@ _FAR, _FAR_OF_BLOCK = math.exp(1.0), 6.0
 # How coarse a first look at a chain is, up to a number of bins and in proportion for more of them,
 # and the delta about which bounds are tight.
 _COARSE, _FEW, _USUAL = 8.0, 250, 1e-6
-# What delta is, about, in probabilities that may be left out, and the least one that is looked at.
+# Delta over the probability that may be left out, roughly; the smallest delta of a first look.
 _OF_TAIL, _LEAST_LOOK = 1e11, 1e-30
 # Width of the cells of one node's ratio, in normal scores of it: a hundredth of the variance's part
 # that such cells add.
