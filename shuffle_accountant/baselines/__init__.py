@@ -25,12 +25,17 @@ if TYPE_CHECKING:
         specialised_clones,
         strong_clones_closed_form,
     )
-    from shuffle_accountant.baselines.one_epoch import allocation_decomposition, allocation_poisson
+    from shuffle_accountant.baselines.one_epoch import (
+        allocation_berry_esseen,
+        allocation_decomposition,
+        allocation_poisson,
+    )
     from shuffle_accountant.baselines.privacy_blanket import blanket_bennett, blanket_hoeffding
     from shuffle_accountant.baselines.question import BOUNDS
 
 __all__ = [
     "BOUNDS",
+    "allocation_berry_esseen",
     "allocation_decomposition",
     "allocation_poisson",
     "alpha_grid",
@@ -49,6 +54,7 @@ __all__ = [
 # Where those are defined that are objects, not modules.
 _HOMES = {
     "BOUNDS": "question",
+    "allocation_berry_esseen": "one_epoch",
     "allocation_decomposition": "one_epoch",
     "allocation_poisson": "one_epoch",
     "blanket_bennett": "privacy_blanket",

@@ -18,6 +18,21 @@ but for ``t delta0 + delta'``, in both orders. Here ``t delta0`` and ``delta'`` 
 epoch's share of delta each. Where g is 1 - 1/t every step counts in full, which is taken for a
 condition that is not met.
 
+*allocation_berry_esseen*, for steps with normal noise: the total variation of an epoch. With
+``x = 1/sigma`` and a standard normal N, ``Y = exp(x N - x^2/2)`` has the variance
+``s^2 = e^(x^2) - 1`` and the third absolute moment ``r = E|Y - 1|^3``. The likelihood ratio L of an
+epoch is the mean of t copies of Y without the record; with it, the law of one copy is weighted by
+Y, and its excess W over 1 has the mean s^2. The best test is ``L <= 1``. The theorem of Berry and
+Esseen (B = 0.4748, Shevtsova 2011) for t and for t - 1 copies, and
+``Phi(h) - 1/2 <= phi(0) (h + |h|^3/6 1[h < 0])``, give
+
+    TV <= B r/s^3 (1/sqrt(t) + 1/sqrt(t - 1)) + phi(0) (s/sqrt(t - 1) + r/(6 s^3 (t - 1)^1.5)),
+
+and E epochs have no more than ``1 - (1 - TV)^E``. At a delta below that it says nothing at all. The
+paper's first versions are about shuffled batches, the third about random allocation. The proof
+needs the latter: other records of shuffled batches reveal where a record is, and the pair that it
+is about is not their worst one.
+
 The lower convex hull of points of a profile is a profile again, that of a pair of laws (Doroshenko
 et al. 2022), and several epochs are the composition of that pair, certified by the package's own
 accountant. So nothing is lost but what the bound itself loses.
@@ -54,13 +69,15 @@ from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.rounds.allocation import RandomAllocation
 from shuffle_accountant.rounds.base import certified_at
 from shuffle_accountant.rounds.batches import PoissonSampled
-from shuffle_accountant.rounds.mechanisms import step_ratio
+from shuffle_accountant.rounds.mechanisms import GaussianMechanism, step_ratio
 from shuffle_accountant.rounds.pld import PldRound
 from shuffle_accountant.rounds.protocol import MAX_ROUNDS
 
 __all__ = [
+    "AllocationBerryEsseen",
     "AllocationDecomposition",
     "AllocationPoisson",
+    "allocation_berry_esseen",
     "allocation_decomposition",
     "allocation_poisson",
 ]
@@ -73,6 +90,8 @@ _TOLERANCE = 1e-3
 _SHARE = 0.25
 # Largest eps0 (nats) of a step: above, cosh overflows.
 _LARGEST_EPS0 = 700.0
+# Constant of the theorem of Berry and Esseen for equal laws, upper end of what is proved.
+_BERRY_ESSEEN = 0.4748
 
 # From losses >= 0 (nats) to upper bounds of the profile there: record removed, record added.
 EpochProfile = Callable[[Array], tuple[Array, Array]]
@@ -184,8 +203,8 @@ def profile_of(law: PldGrid, losses: Array) -> Array:
     return np.asarray(above[at] - growth * scaled[at] + noise + law.infinite)
 
 
-class _ProfileBound(ABC):
-    """A bound of the profile of one epoch; see `PublishedBound`."""
+class _EpochBound(ABC):
+    """A bound of epochs of random allocation; see `PublishedBound`."""
 
     name: ClassVar[str]
     source: ClassVar[str]
@@ -207,14 +226,23 @@ class _ProfileBound(ABC):
         """
         require(self.name, self.valid(round, rounds=rounds, delta=delta))
         round, rounds, delta = _checked(round, rounds, delta)
-        if rounds == 0:
-            return 0.0
-        profile, reach = self._profile(round, rounds, delta)
-        return composed_epsilon(self.name, profile, reach, rounds, delta)
+        return self._epsilon(round, rounds, delta) if rounds else 0.0
 
     def _unmet(self, round: RandomAllocation, rounds: int, delta: float) -> str | None:
         """The condition on the steps that is not met, or None."""
         return None
+
+    @abstractmethod
+    def _epsilon(self, round: RandomAllocation, rounds: int, delta: float) -> float:
+        """Epsilon (nats) of one epoch or more, of which all conditions are met."""
+
+
+class _ProfileBound(_EpochBound):
+    """A bound of the profile of one epoch."""
+
+    def _epsilon(self, round: RandomAllocation, rounds: int, delta: float) -> float:
+        profile, reach = self._profile(round, rounds, delta)
+        return composed_epsilon(self.name, profile, reach, rounds, delta)
 
     @abstractmethod
     def _profile(self, round: RandomAllocation, rounds: int, delta: float) -> Followed:
@@ -281,6 +309,75 @@ class AllocationPoisson(_ProfileBound):
         return profile, sampled.reach
 
 
+class AllocationBerryEsseen(_EpochBound):
+    """The total variation of epochs with normal noise."""
+
+    name = "allocation_berry_esseen"
+    source = "van Dijk and Ertan 2026, Theorem 3.1"
+
+    def total_variation(self, round: RandomAllocation, *, rounds: int = 1) -> float:
+        """Upper bound of delta at epsilon = 0, in [0, 1], in both orders.
+
+        Args:
+            round: one epoch.
+            rounds: how many, each dealt anew, >= 0.
+        """
+        round, rounds, _ = _checked(round, rounds, 0.5)
+        require(self.name, one_use(round) or self._outside(round))
+        sigma = _sigma(round)
+        assert sigma is not None
+        t, (s, third) = round.steps, _moments(sigma)
+        normal = _BERRY_ESSEEN * third * (1.0 / math.sqrt(t) + 1.0 / math.sqrt(t - 1.0))
+        shift = s / math.sqrt(t - 1.0) + third / (6.0 * (t - 1.0) ** 1.5)
+        # far more than a dozen roundings
+        one = min((normal + shift / math.sqrt(2.0 * math.pi)) * (1.0 + 1e-14), 1.0)
+        return -math.expm1(rounds * math.log1p(-one)) if one < 1.0 else float(rounds > 0)
+
+    def _outside(self, round: RandomAllocation) -> str | None:
+        """The condition of the theorem that is not met, or None."""
+        sigma = _sigma(round)
+        if sigma is None:
+            return f"steps with normal noise, got {type(round.mechanism).__name__}"
+        least = math.sqrt(3.0 / math.log(round.steps)) if round.steps > 1 else math.inf
+        if round.steps >= 3 and sigma >= least:
+            return None
+        return (
+            "three steps or more and a noise multiplier of at least sqrt(3 / log(steps)) = "
+            f"{least:.4g}, got {round.steps} and {sigma:g}"
+        )
+
+    def _unmet(self, round: RandomAllocation, rounds: int, delta: float) -> str | None:
+        outside = self._outside(round)
+        if outside:
+            return outside
+        least = self.total_variation(round, rounds=rounds)
+        return None if delta >= least else f"delta >= {least:.3g}, got {delta:g}"
+
+    def _epsilon(self, round: RandomAllocation, rounds: int, delta: float) -> float:
+        return 0.0
+
+
+def _sigma(round: RandomAllocation) -> float | None:
+    """The noise multiplier of every step; None for other steps than those with normal noise."""
+    mechanism = round.mechanism
+    return mechanism.sigma if isinstance(mechanism, GaussianMechanism) else None
+
+
+def _moments(sigma: float) -> tuple[float, float]:
+    """``s`` and ``r / s^3`` of steps with a noise multiplier, both from above."""
+    x = 1.0 / sigma
+    deviation = math.sqrt(math.expm1(x * x))
+    # E Y^k 1[Y > 1] = e^(k (k - 1) x^2 / 2) Phi((k - 1/2) x)
+    orders = ((-1.0, 0), (3.0, 1), (-3.0, 2), (1.0, 3))
+    terms = [
+        sign * math.exp(k * (k - 1) * x * x / 2.0) * math.erf((k - 0.5) * x / math.sqrt(2.0))
+        for sign, k in orders
+    ]
+    # a few roundings of each term, which cancel where there is much noise
+    third = sum(terms) + 1e-14 * sum(abs(term) for term in terms)
+    return deviation * (1.0 + 1e-14), third / deviation**3 * (1.0 + 1e-14)
+
+
 def _checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:
     """The checked epoch, number of epochs (>= 0) and delta in (0, 1), as Python's own numbers."""
     return (
@@ -319,7 +416,9 @@ def _eps0(source: RatioSource, delta0: float) -> float:
 
 
 allocation_decomposition, allocation_poisson = AllocationDecomposition(), AllocationPoisson()
-for _rank, _bound in ((190, allocation_decomposition), (200, allocation_poisson)):
+allocation_berry_esseen = AllocationBerryEsseen()
+_BOUNDS = (allocation_decomposition, allocation_poisson, allocation_berry_esseen)
+for _rank, _bound in zip((190, 200, 210), _BOUNDS, strict=True):
     register(EpochBound, _bound, about="epochs of random allocation", rank=_rank)
 
 explain_calls(__name__)

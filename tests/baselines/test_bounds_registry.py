@@ -124,7 +124,7 @@ def test_a_name_is_taken_once(local: OneRoundBound) -> None:
         BOUNDS.register(local)
     assert "local" in BOUNDS
     assert BOUNDS["local"] is local
-    assert len(BOUNDS) == len(list(BOUNDS)) == 13
+    assert len(BOUNDS) == len(list(BOUNDS)) == 14
 
 
 def test_questions_outside_say_so() -> None:

@@ -230,6 +230,10 @@ def _baselines() -> Iterator[Entry]:
     epochs = ({"round": epoch, "rounds": 2, "delta": 1e-6},)
     yield Entry("allocation_poisson.rate", b.allocation_poisson.rate, epochs)
     yield Entry("allocation_poisson.valid", b.allocation_poisson.valid, epochs)
+    bins = sa.RandomAllocation(sa.GaussianMechanism(noise_multiplier=2.0), steps=5000)
+    bound = b.allocation_berry_esseen
+    whole = ({"round": bins, "rounds": 2},)
+    yield Entry("allocation_berry_esseen.total_variation", bound.total_variation, whole)
     yield Entry("allocation_decomposition.valid", b.allocation_decomposition.valid, epochs)
     grid = {"round": sampled, "points": 40, "reach": 0.25}
     work = {"points": _up_to(1000)}
