@@ -155,6 +155,6 @@ def plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
+    if validate.several(value):
         return [plain(entry) for entry in value]
     return plain(value.to_dict()) if hasattr(value, "to_dict") else repr(value)

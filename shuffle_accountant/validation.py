@@ -17,9 +17,9 @@ import math
 import numbers
 import operator
 import reprlib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 T = TypeVar("T")
 
@@ -186,6 +186,11 @@ def function(**named: object) -> Callable[..., Any]:
     if not callable(value):
         raise _wrong_type(name, value, "a callable")
     return value
+
+
+def several(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a list, a tuple or an array with dimensions, not one number."""
+    return isinstance(value, list | tuple) or bool(getattr(value, "ndim", 0))
 
 
 def items(**named: object) -> list[Any]:

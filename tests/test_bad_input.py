@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import shuffle_accountant as sa
@@ -390,3 +391,22 @@ def test_what_is_no_protocol_is_named_as_the_argument_is(
 ) -> None:
     pytest.importorskip("flint", reason="python-flint is the extra 'verify'")
     assert_refused(lambda: call(value), "protocol", TypeError)
+
+
+@pytest.mark.parametrize("given", [np.array("x"), np.array(None), np.array([["x"]])], ids=repr)
+def test_arrays_that_are_no_list_of_numbers(given: Any) -> None:
+    """An array without dimensions has no length and no items: refused by the argument's name."""
+    makers: dict[str, Callable[[Any], object]] = {
+        "noise_multiplier": lambda x: sa.GaussianMechanism(noise_multiplier=x),
+        "coefficients": lambda x: sa.MatrixMechanism(coefficients=x, noise_multiplier=1.0, bins=4),
+        "weights": lambda x: sa.Shuffler(weights=x),
+    }
+    for name, make in makers.items():
+        assert_refused(lambda make=make: make(given), name, (TypeError, ValueError))
+
+
+@pytest.mark.parametrize("given", [np.eye(3), np.full((2, 2), math.nan)], ids=["eye", "nan"])
+def test_refusals_of_arrays_are_one_line(given: Any) -> None:
+    with pytest.raises(ValueError, match="min_users must be None with population") as found:
+        sa.max_eps0(users=100, population=200, min_users=given, target_epsilon=1.0, delta=1e-6)
+    assert "\n" not in str(found.value)

@@ -187,7 +187,7 @@ def max_eps0(
     if min_users is not None and population is not None:
         raise ValueError(
             "min_users must be None with population: no theorem is about a sample that not all "
-            f"send from, got {min_users!r}"
+            f"send from, got {validate.shown(min_users)}"
         )
     # about this is enough without any shuffling, except against a stronger adversary
     alone = min(max(target.goal / max(rounds, 1), LEAST_EPS0), LARGEST_EPS0)
@@ -325,7 +325,7 @@ def _target(
     if name == "target_epsilon":
         return Target(value, validate.open_unit(delta=delta), tolerance)
     if delta is not None:
-        raise ValueError(f"delta must be left out with {name}, got {delta!r}")
+        raise ValueError(f"delta must be left out with {name}, got {validate.shown(delta)}")
     if name == "target_advantage":
         return AdvantageTarget(value, tolerance)
     if name == "target_trade_off":

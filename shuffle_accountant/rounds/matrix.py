@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
 
-import numpy as np
-
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
@@ -164,7 +162,7 @@ class MatrixMechanism(Round):
 
 def _column(coefficients: Sequence[float]) -> tuple[float, ...]:
     """The column of an encoder, checked, without zeros at its end."""
-    if not isinstance(coefficients, list | tuple | np.ndarray) or not np.ndim(coefficients):
+    if not validate.several(coefficients):
         raise TypeError(
             "coefficients must be a sequence of numbers, got "
             f"{validate.shown(coefficients)} of type {type(coefficients).__name__}"

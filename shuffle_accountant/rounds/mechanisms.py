@@ -15,8 +15,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any, ClassVar
 
-import numpy as np
-
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.base import noise_of, share_of
@@ -81,7 +79,7 @@ class GaussianMechanism(Mechanism):
 
     def __init__(self, *, noise_multiplier: float | Sequence[float]) -> None:
         value: float | tuple[float, ...]
-        if not isinstance(noise_multiplier, list | tuple | np.ndarray):
+        if not validate.several(noise_multiplier):
             value = validate.noise_multiplier(noise_multiplier=noise_multiplier)
         elif not 1 <= len(noise_multiplier) <= MOST_MULTIPLIERS:
             raise ValueError(

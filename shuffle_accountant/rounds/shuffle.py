@@ -147,7 +147,7 @@ def _sizes(batches: Any) -> tuple[int, ...]:
 
 
 def _weights(weights: Any) -> tuple[float, ...]:
-    every = weights.tolist() if isinstance(weights, np.ndarray) else validate.items(weights=weights)
+    every = validate.items(weights=weights.tolist() if isinstance(weights, np.ndarray) else weights)
     plain = all(type(one) is float and 0.0 <= one <= 1.0 for one in every)  # not one by one
     held = tuple(every if plain else (validate.closed_unit(weights=one) for one in every))
     total = math.fsum(held)

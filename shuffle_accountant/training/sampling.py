@@ -56,10 +56,10 @@ class UserBatches:
     ) -> None:
         self.population = validate.integer(minimum=1, population=population)
         self.users = validate.integer(minimum=1, maximum=self.population, users=users)
-        if sampling not in ("fixed", "epoch"):
+        if not isinstance(sampling, str) or sampling not in ("fixed", "epoch"):
             raise ValueError(
                 "sampling must be one of 'fixed', 'epoch' (batches of one size, without "
-                f"replacement), which are what the theorems cover, got {sampling!r}"
+                f"replacement), which are what the theorems cover, got {validate.shown(sampling)}"
             )
         self.sampling = sampling
         self._rng = generator(rng)

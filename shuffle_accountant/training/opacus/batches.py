@@ -459,7 +459,9 @@ class AllocationPrivacyEngine(CertifiedEngine):
         records = len(data_loader.dataset)
         if user_ids is None:
             if most is not None:
-                raise ValueError(f"records_per_user needs user_ids, got {most!r} without")
+                raise ValueError(
+                    f"records_per_user needs user_ids, got {validate.shown(most)} without"
+                )
             return np.arange(records), None
         if sampling == "shuffle":
             raise ValueError("user_ids must be left out with sampling='shuffle', got some")

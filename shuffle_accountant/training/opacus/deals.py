@@ -86,7 +86,7 @@ def noise_multipliers(
     given: float | Sequence[float], steps: int, sampling: str
 ) -> float | tuple[float, ...]:
     """The noise multiplier, finite and > 0, of all steps of a deal, or of an allocation's each."""
-    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+    if isinstance(given, str) or not (isinstance(given, Sequence) or validate.several(given)):
         return validate.positive(noise_multiplier=given)
     each = tuple(validate.positive(noise_multiplier=one) for one in given)
     if sampling != "allocation" or len(each) != steps:
