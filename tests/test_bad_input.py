@@ -407,6 +407,6 @@ def test_arrays_that_are_no_list_of_numbers(given: Any) -> None:
 
 @pytest.mark.parametrize("given", [np.eye(3), np.full((2, 2), math.nan)], ids=["eye", "nan"])
 def test_refusals_of_arrays_are_one_line(given: Any) -> None:
-    with pytest.raises(ValueError, match="min_users must be None with population") as found:
-        sa.max_eps0(users=100, population=200, min_users=given, target_epsilon=1.0, delta=1e-6)
+    with pytest.raises(ValueError, match="participation must be None with min_users") as found:
+        sa.max_eps0(users=100, participation=0.9, min_users=given, target_epsilon=1.0, delta=1e-6)
     assert "\n" not in str(found.value)

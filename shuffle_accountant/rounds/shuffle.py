@@ -668,7 +668,7 @@ def attendance(
     if min_users is not None and participation is not None:
         raise ValueError(
             "participation must be None with min_users, which is for attendance that is seen, got "
-            f"participation={validate.shown(participation)} and min_users={min_users!r:.80}"
+            f"{validate.shown(participation)} and min_users={validate.shown(min_users)}"
         )
     if min_users is not None:
         return validate.integer(minimum=1, maximum=users, min_users=min_users)
