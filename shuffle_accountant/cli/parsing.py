@@ -126,7 +126,10 @@ def examples(*lines: str) -> Callable[[F], F]:
 
 def add(app: typer.Typer, command: Callable[..., None], program: str = PROGRAM) -> None:
     """Make a function, with `examples`, a command; its command lines begin with the program."""
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    # kept evaluated: options that are written in the signature would be made anew
+    command.__annotations__ |= {one.name: one.annotation for one in parameters}
+    for parameter in parameters:
         _parse_numbers(parameter.annotation)
     lines = getattr(command, _EXAMPLES, ())
     kind = _BareCommand if command.__name__ in lines else _Command

@@ -10,14 +10,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
+from typer.models import ArgumentInfo, OptionInfo
 
 import shuffle_accountant as sa
 from shuffle_accountant import cli
-from shuffle_accountant.cli import ledger
+from shuffle_accountant.cli import ledger, parsing
 from shuffle_accountant.cli.flags import NAMES
 from shuffle_accountant.cli.output import spelled_out
 from shuffle_accountant.randomizers.registry import SHORT, parameters_of
@@ -219,6 +220,24 @@ def test_counts_may_be_typed_as_any_whole_number(typed: str, run: Run) -> None:
     _, expected, _ = run(*EPSILON, "--json")
     flags = [typed if word == "10000" else word for word in EPSILON]
     assert run(*flags, "--json") == (0, expected, "")
+
+
+def test_every_flag_that_is_a_number_may_be_typed_so() -> None:
+    """Of all commands, as the library reads them: none is left to its parser of digits alone."""
+    apps = [cli.app, *(one.typer_instance for one in cli.app.registered_groups)]
+    commands = [one.callback for app in apps if app for one in app.registered_commands]
+    parsers = {parsing.count: int, parsing.number: float}
+    seen = 0
+    for command in commands:
+        assert command is not None
+        for name, hint in get_type_hints(command, include_extras=True).items():
+            kind, option = (*get_args(hint), None, None)[:2]
+            numbers = {kind, *get_args(kind)} & {int, float}
+            if isinstance(option, OptionInfo | ArgumentInfo) and numbers:
+                assert option.parser is not None, (command.__name__, name)
+                assert parsers[option.parser] in numbers
+                seen += 1
+    assert seen > 100
 
 
 def test_every_count_of_the_command_line_is_one(run: Run) -> None:
