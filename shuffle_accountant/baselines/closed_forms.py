@@ -425,11 +425,7 @@ def _specialised_setting(eps0: float, categories: int, users: int) -> tuple[floa
     if eps0 > _MOST_EPS0:
         raise ValueError(f"eps0 must be a finite number in [0, {_MOST_EPS0:g}], got {eps0!r}")
     categories = validate.integer(minimum=2, maximum=2**53, categories=categories)
-    return (
-        eps0,
-        categories,
-        validate.integer(minimum=1, maximum=_MOST_USERS, users=users),
-    )
+    return eps0, categories, validate.integer(minimum=1, maximum=_MOST_USERS, users=users)
 
 
 def _specialised_delta(eps0: float, categories: int, users: int, epsilon: float) -> float:
