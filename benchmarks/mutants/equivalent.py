@@ -13,6 +13,15 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("engine/groups.py _splits: left out: 16.0 * group * budget().roundoff",),
     ),
     (
+        "The product's rounding is far less than the hundredth that the scale has more than it "
+        "takes, and half of the smallest double where it is subnormal: two of those are added for "
+        "each mass of the window, of which a mass itself takes one.",
+        (
+            "engine/composition.py TiltedSum.beyond: not rounded: "
+            "share(self._above, scale, 0.0, upper=True)",
+        ),
+    ),
+    (
         "It decides how finely a loss is resolved, not on which side of the truth it is: the atoms "
         "of either side are bounds for any cells and any rough deviation.",
         (
