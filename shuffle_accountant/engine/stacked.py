@@ -24,7 +24,6 @@ from shuffle_accountant.numerics.rounding import (
     Array,
     exponential,
     roundings,
-    sequential_sum,
 )
 
 # Terms lost to underflow, fewer than 1/u, are no more than a rounding of a sum of this size.
@@ -104,10 +103,10 @@ class StackedComposition(Composition):
         first, last, below, above = self.window(lam)
         log_scale = shift + np.log(total)
         # growth is the exponential of a rounded number, and dividing by the total is dividing by
-        # the exponential of its rounded logarithm
+        # the exponential of its rounded logarithm; a product and a quotient are in the last term
         reach = abs(lam) * float(np.abs(self._grid).max())
         moved = 4.0 * (reach + abs(shift)) + np.abs(log_scale) + np.abs(np.log(total)) + 4.0
-        error = exponential(roundings(2 * ELEMENTARY) * moved) + sequential_sum(2)
+        error = exponential(roundings(2 * ELEMENTARY) * moved)
         stack = Stack(
             offset=self._offset,
             mass=rounded(self._mass * growth / total[:, None], ELEMENTARY),
