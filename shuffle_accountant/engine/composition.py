@@ -176,8 +176,7 @@ class Composition:
     def tilted(self, lam: float) -> TiltedSum:
         """The law of the sum under the tilt, on its window."""
         first, last, below, above = self.window(lam)
-        factors = []
-        log_total = 0.0
+        factors, scales = [], []
         for (grid, count), (held, losses, logs) in zip(self.parts, self.cells, strict=True):
             exponent = logs + lam * losses
             log_scale = _log_total(exponent)
@@ -189,7 +188,8 @@ class Composition:
             mass = np.zeros(grid.mass.size)
             mass[held] = tilted
             factors.append(Factor(grid.offset, mass, count, error))
-            log_total += count * log_scale
+            scales.append(count * log_scale)
+        log_total = math.fsum(scales)  # rounded once, however many rounds differ
         law = power_sum(factors, first, last - first + 1)
         return TiltedSum(self, lam, log_total, law, below, above, last)
 

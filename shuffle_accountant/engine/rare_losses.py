@@ -134,12 +134,13 @@ class RareLosses:
         Where a round's share of rare losses is off by a relative error e, the chance of at least
         one is off by no more than that: it is concave in all shares together.
         """
-        log_all = moved = worst = 0.0
+        moved = worst = 0.0
+        wholes: list[float] = []
         shares: list[tuple[float, int]] = []
         for count, losses, logs, first in self._rounds:
             log_whole, error = _log_total(logs, lam * losses)
             log_rare, rare_error = _log_total(logs[first:], lam * losses[first:])
-            log_all += count * log_whole
+            wholes.append(count * log_whole)
             moved += count * (error + roundings(4.0) * abs(log_whole))
             if log_rare > -math.inf:
                 shares.append((min(log_rare - log_whole, 0.0), count))
@@ -147,6 +148,7 @@ class RareLosses:
                 worst = max(worst, error + rare_error + size)
         if not shares:
             return -math.inf, 0.0
+        log_all = math.fsum(wholes)  # rounded once, however many rounds differ
         top = max(log for log, _ in shares)
         log_chance = top + math.log(sum(count * math.exp(log - top) for log, count in shares))
         if log_chance > math.log(UNIT_ROUNDOFF):  # or two are rarer than a rounding of it

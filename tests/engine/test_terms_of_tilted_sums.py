@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from oracles.precision import MP, Real, exact
 
+from shuffle_accountant.engine import composition as module
 from shuffle_accountant.engine.composition import Composition, TiltedSum
 from shuffle_accountant.lattice.convolve import WindowedSum
 from shuffle_accountant.lattice.grid import PldGrid
@@ -144,3 +145,15 @@ def test_beyond_the_window_all_is_aliased(side: Bound) -> None:
     lost = law.beyond()[1] if side is Bound.PESSIMISTIC else 0.0
     assert lost > 0.0 or side is Bound.OPTIMISTIC
     assert (found.value, found.aliasing, found.round_off) == (lost, lost, 0.0)
+
+
+def test_totals_of_many_different_rounds_are_added_up_exactly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One after the other, each addition would be rounded: 2^10 times 2^-54 of the sum here."""
+    parts = [(PldGrid(Bound.PESSIMISTIC, SPACING, 0, np.ones(1), 0.0, 0.0, 0.0, 0.0), 1)] * 1025
+    totals = iter([1.0, *[2.0**-53] * 1024])
+    monkeypatch.setattr(module, "_log_total", lambda exponents: next(totals))
+    monkeypatch.setattr(module, "power_sum", lambda *_: WindowedSum(0, np.ones(1), 0.0))
+    monkeypatch.setattr(Composition, "window", lambda *_: (0, 0, 0.0, 0.0))
+    assert Composition(parts).tilted(0.5)._log_total == 1.0 + 2.0**-43
