@@ -12,8 +12,8 @@ import pytest
 from oracles.precision import MP, exact
 
 from shuffle_accountant.engine import evaluation, single
-from shuffle_accountant.engine.evaluation import NOTHING, evaluate, largest_loss
-from shuffle_accountant.engine.question import Answer, Query
+from shuffle_accountant.engine.evaluation import evaluate, largest_loss
+from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Query
 from shuffle_accountant.engine.single import single_answer, upper_delta
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.numerics.budget import stress
@@ -212,3 +212,14 @@ def test_an_answer_by_another_way() -> None:
         found = known.at_most(upper)
         assert (found.lower, found.upper, found.cause) == (lower, upper, None)
         assert found.ledger.round_off == upper - lower
+
+
+def test_the_worse_of_two_answers() -> None:
+    """The larger of both ends, and the reasons of the larger upper end."""
+    wide = Answer(lower=0.25, upper=0.75, cause="memory")
+    high = Answer(lower=0.5, upper=0.625, ledger=single.ErrorLedger(round_off=0.125))
+    for found in (wide.worse(high), high.worse(wide)):
+        assert (found.lower, found.upper, found.cause) == (0.5, 0.75, "memory")
+        assert found.ledger is wide.ledger
+    assert (NOTHING.lower, NOTHING.upper) == (0.0, 0.0)
+    assert (EVERYTHING.lower, EVERYTHING.upper) == (math.inf, math.inf)
