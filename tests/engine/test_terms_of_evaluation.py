@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from oracles.precision import MP, exact
 
+from shuffle_accountant.bracket import CrossedEndsError
 from shuffle_accountant.engine import evaluation, single
 from shuffle_accountant.engine.evaluation import evaluate, largest_loss
 from shuffle_accountant.engine.question import EVERYTHING, NOTHING, Answer, Query
@@ -121,6 +122,28 @@ def profile(width: float) -> Callable[[float, Effort], tuple[float, float]]:
         return value * (1.0 - width * effort.resolution), value * (1.0 + width * effort.resolution)
 
     return ends
+
+
+@pytest.mark.parametrize("resolution", [1e-2, 1e-5])
+def test_both_ends_of_epsilon_of_one_round(resolution: float) -> None:
+    """Each from its own end of delta, at the resolution asked for."""
+    loss: Any = Stub(60.0, profile(10.0))
+    lower, upper, ledger = single._epsilon(loss, 0.01, resolution)
+    low, high = (math.log(50.0 * (1.0 + x * resolution)) for x in (-10.0, 10.0))
+    # roots are found to a few hundredths of the width
+    slack = 0.1 * (high - low)
+    assert low - slack <= lower <= low
+    assert high <= upper <= high + slack
+    assert ledger.discretisation == upper - lower
+
+
+def test_ends_of_one_round_that_have_crossed() -> None:
+    """What is wrong with a loss is said, and no end is moved to hide it."""
+    loss: Any = Stub(60.0, profile(-10.0))
+    with pytest.warns(CrossedEndsError):
+        lower, upper, _ = single._epsilon(loss, 0.01, 1e-5)
+    # rough blocks, of a thousandth, are all that is looked at
+    assert (lower, upper) == pytest.approx((math.log(49.5), math.log(50.5)), rel=1e-6)
 
 
 def test_the_upper_end_of_one_round() -> None:
