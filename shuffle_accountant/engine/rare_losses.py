@@ -224,8 +224,9 @@ class DirectSum:
             body = float(np.sum(law.scaled * source.divergence.weight(above)))
         body += law.scaled_infinite
         relative = product(law.relative, pairwise_sum(own=64))
-        # the losses' weights are at most one
-        body = body + LOST if upper else max(0.0, body - LOST)
+        # the losses' weights are at most one; a lower end that is a double has twice its relative
+        # error taken off, and the smallest double besides, both far more than what is lost
+        body = body + LOST if upper else max(0.0, body)
         if upper and not body <= SCALE:  # NaN too, of masses far above one
             body = SCALE
         value = share(body, 1.0 / SCALE, 2.0 * relative, upper=upper)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pytest
 from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.engine import rare_losses
-from shuffle_accountant.engine.rare_losses import RareLosses
+from shuffle_accountant.engine.rare_losses import DirectSum, RareLosses
+from shuffle_accountant.lattice.positive import LOST, SCALE, PositiveSum
+from shuffle_accountant.losses.base import HOCKEY_STICK
 from shuffle_accountant.numerics.budget import stress
-from shuffle_accountant.numerics.rounding import SMALLEST
+from shuffle_accountant.numerics.rounding import SMALLEST, Bound
 
 UNIT = 2.0**-30
 
@@ -110,3 +113,42 @@ def test_chances_below_all_doubles(
         true = size * unit - (small if opposite else 0)
         assert 0 < exact(found.value) <= true - 8 * unit
         assert exact(found.round_off) >= 4 * unit
+
+
+def direct(side: Bound, scaled: list[float], relative: float) -> DirectSum:
+    """A direct sum whose law is given, with losses 0, 1/4, 1/2, …"""
+    one: Any = object.__new__(DirectSum)
+    one._composition = SimpleNamespace(
+        side=side, loss_error=0.0, spacing=0.25, divergence=HOCKEY_STICK, truncated=2.0**-12
+    )
+    one._law = PositiveSum(0, np.array(scaled), 2.0**-9 * SCALE, relative)
+    if max(scaled) <= LOST:
+        one._law = PositiveSum(0, np.array(scaled), 0.0, relative)
+    return one  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("relative", [0.0, 2.0**-12])
+def test_terms_of_a_direct_sum(side: Bound, relative: float) -> None:
+    """Of each weight eight roundings, of a block's sum 26, besides the error of the law."""
+    masses = [0.25, 0.125, 0.25, 0.125, 0.0625]
+    with stress(roundoff=UNIT):
+        found = direct(side, [p * SCALE for p in masses], relative).delta(0.375)
+    weights = [(exact(0.25 * i) - exact(0.375), exact(p)) for i, p in enumerate(masses)]
+    true = MP.fsum(p * -MP.expm1(-above) for above, p in weights if above > 0) + exact(2.0**-9)
+    moved = exact((8.0 + 26.0) * UNIT + relative)
+    value = exact(found.value)
+    if side is Bound.PESSIMISTIC:
+        assert true * (1 + moved) <= value <= true * (1 + 10 * moved)
+    else:
+        assert true * (1 - 10 * moved) <= value <= true * (1 - moved)
+    assert true * moved * (1 - moved) <= exact(found.round_off) <= 10 * true * moved
+    assert (found.truncation, found.aliasing) == (2.0**-12, 0.0)
+
+
+@pytest.mark.parametrize("scaled", [0.0, 0.5 * LOST, LOST])
+def test_a_direct_sum_of_what_is_lost(scaled: float) -> None:
+    """A mass that is no double is more than 0 from above, and 0 from below."""
+    upper = direct(Bound.PESSIMISTIC, [0.0, 0.0, scaled], 0.0).delta(0.0).value
+    assert 0.0 < upper <= 2.0 * SMALLEST
+    assert direct(Bound.OPTIMISTIC, [0.0, 0.0, scaled], 0.0).delta(0.0).value == 0.0
