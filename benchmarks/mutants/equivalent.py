@@ -30,6 +30,14 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "It chooses a block of bins, or the epsilon about which a bound is tight: every block from "
+        "below is a bound, and what is made for one epsilon is a bound at all of them.",
+        (
+            "losses/dealt/correlated.py rough_epsilon: other side: "
+            "power(look.law, chains, Bound.PESSIMISTIC, width=_LOOSE, tail=tail)",
+        ),
+    ),
+    (
         "It chooses between a sum over pairs and a grid, both of which are certified on either "
         "side; the tables of both sides have the same counts.",
         ("losses/dummies.py ReplacedValue.exact: other side: _table(part, Bound.PESSIMISTIC)",),
