@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import shuffle_accountant as sa
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.subsampled import SubsampledLoss
+from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
 
 FRACTIONS = pytest.mark.parametrize("fraction", [1.0, 0.3, 1e-3, 1e-14, 1e-150, 1e-300])
@@ -47,6 +49,26 @@ def test_the_largest_loss_is_rounded_up(fraction: float) -> None:
         truth = mp.log1p(mp.mpf(fraction) * mp.expm1(mp.mpf(loss)))
         found = SubsampledLoss(Known(loss), fraction).largest
         assert truth <= found <= truth * (1 + 1e-14) + (1e-14 * loss if loss > 700.0 else 1e-320)
+
+
+class Huge(Known):
+    """One gain so large that its ratio overflows, and none."""
+
+    def atoms(self, side: Bound, edges: Any, effort: Effort) -> PldAtoms:
+        return PldAtoms(side, np.array([0.5, 0.5]), np.array([0.0, self.most]), 0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("loss", [31.0, 705.0, 1500.0])
+def test_what_cancels_in_a_large_loss_is_an_error_of_it(loss: float) -> None:
+    """A sum of a large loss and a logarithm errs by their sizes, not by that of the result."""
+    fraction = np.exp(-min(loss, 690.0))
+    with stress(roundoff=2.0**-30):
+        atoms = SubsampledLoss(Huge(loss), fraction).atoms(
+            Bound.PESSIMISTIC, lambda _: np.arange(2.0), Effort(1e-20, 1e-4)
+        )
+    size = loss if loss > 690.0 else 0.0
+    least = 20.0 * 2.0**-30 * (size + float(atoms.loss.max()))
+    assert least <= atoms.loss_error <= 1.1 * least
 
 
 @FRACTIONS
