@@ -203,11 +203,8 @@ class ThresholdPair(ProfiledPair):
         asked = np.minimum(losses, 700.0)
         count = _errors(table)
         log_ratio = np.log1p(-self.probability) + (losses if swapped else -losses)
-        place = _crossed(users, log_ratio) - off
-        if swapped:
-            place = np.clip(np.ceil(place), threshold, last)
-        else:
-            place = np.clip(np.floor(place) + 1.0, threshold, np.minimum(users, last))
+        # a count just at the place may be taken or not; no place is beyond the largest count
+        place = np.clip(np.ceil(_crossed(users, log_ratio) - off), threshold, last)
         p, q = (table[one, place.astype(np.int64)] for one in (row + 1, row))
         if swapped:
             gain, cost = np.exp(asked) * p, q + np.expm1(asked)
