@@ -110,10 +110,8 @@ def test_what_no_table_holds_is_charged() -> None:
 # ----------------------------------------------------------------------------------------- moments
 
 
-def truth(least: int = K) -> ThresholdMoments:
-    """The moments themselves, of every number of others that is scanned and of all larger ones."""
-    pair = ThresholdPair(P, least)
-    others = [(int(m), least) for m in pair.scanned] + [(int(pair.scanned[-1]), 0)]
+def truth(others: list[tuple[int, int]]) -> ThresholdMoments:
+    """The moments themselves, of numbers of others with their thresholds, 0 for none."""
     orders, limits = thresholds._ORDERS, thresholds._LIMITS
     gained = np.empty((orders.size, limits.size, len(others)))
     lost, beyond = np.empty((orders.size, len(others))), np.empty((limits.size, len(others)))
@@ -135,7 +133,9 @@ def truth(least: int = K) -> ThresholdMoments:
     return ThresholdMoments(gained, lost, beyond)
 
 
-TRUTH = truth()
+SCANNED = ThresholdPair(P, K).scanned.tolist()
+# of every number of others that is scanned and of all larger ones
+TRUTH = truth([*((m, K) for m in SCANNED), (SCANNED[-1], 0)])
 
 
 @ADVERSE
@@ -164,16 +164,17 @@ def test_losses_of_counts_beyond_the_table_are_charged() -> None:
 def test_moments_of_what_is_suppressed_where_its_tail_errs(
     least: int, off: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The tail at the threshold is off by what its complement may be off."""
-    real = TRUTH if least == K else truth(least)
-    table = ThresholdPair(P, least).table.copy()
-    table[:, least] = np.minimum(table[:, least] * (1.0 + off * 0.99 * 2.0**17 * 2.0**-38), 1.0)
-    monkeypatch.setattr(thresholds, "_tails", lambda probability, threshold: table)
+    """The tail at the threshold is off by all that tails may be off, which is its complement."""
     pair = ThresholdPair(P, least)
+    others = pair.scanned[:6]
+    real = truth([(m, least) for m in others.tolist()])
+    table, most = pair.table.copy(), (thresholds._MASS - thresholds._SUM) * 2.0**-38
+    table[:, least] = np.minimum(table[:, least] * (1.0 + off * 0.99 * most), 1.0)
+    monkeypatch.setattr(thresholds, "_tails", lambda probability, threshold: table)
     with stress(roundoff=2.0**-38):
-        gained, lost, _ = thresholds._moments(pair, least, pair.scanned)
-    assert np.all(gained >= real.gained[..., :-1] - 1e-10)
-    assert np.all(lost >= real.lost[..., :-1] - 1e-10)
+        gained, lost, _ = thresholds._moments(pair, least, others)
+    assert np.all(gained >= real.gained - 1e-10)
+    assert np.all(lost >= real.lost - 1e-10)
 
 
 @ADVERSE
