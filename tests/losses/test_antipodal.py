@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from oracles.atoms import divergence
 from oracles.precision import MP, exact
+from scipy.special import ndtr
 
 from shuffle_accountant.lattice.grid import Array, PldAtoms
 from shuffle_accountant.losses.base import Effort, divergence_of
@@ -133,3 +134,21 @@ def test_outcomes_whose_ratio_is_next_to_alpha(adverse: float) -> None:
         sign = 1 if epsilon >= 0.0 else -1
         truth = MP.fsum(max(sign * (a - alpha * b), 0) for a, b in pairs)
         assert exact(float(high[1])) >= truth
+
+
+@pytest.mark.parametrize("steps", [1, 8])
+def test_the_best_threshold_of_the_largest_value_may_err(steps: int) -> None:
+    """Between ends that differ by the error of both masses, of an event with a threshold."""
+    sigma, loss = 0.25, np.array([-0.75, 0.0, 1.0, 9.0])
+    exact_low, exact_high = antipodal._by_largest(sigma, steps, loss)
+    with stress(normal=2.0**-7):
+        low, high = antipodal._by_largest(sigma, steps, loss)
+    score = np.linspace(-10.0, 2.0 / sigma + 12.0, antipodal._THRESHOLDS)
+    beyond = [1.0 - ndtr(score) ** (steps - 1) * ndtr(score - x / sigma) for x in (2.0, 1.0)]
+    for i, x in enumerate(loss.tolist()):
+        # above (1 - alpha)_+ too, as P and Q add up to 1
+        truth = float(np.max(beyond[0] - math.exp(x) * beyond[1])) - max(-math.expm1(x), 0.0)
+        assert exact_low[i] - 1e-12 <= truth <= exact_high[i] + 1e-12
+        assert exact_high[i] - exact_low[i] <= 1e-10
+        assert low[i] < truth * (1.0 - 2.0**-8)
+        assert high[i] > truth * (1.0 + 2.0**-8)
