@@ -928,7 +928,7 @@ def test_envelopes_of_the_gaussian_mechanism_s_profile_and_of_mixtures(
     # of a target that takes part half of the time, which is asymmetric; or mixtures next to none
     # smaller than the mechanism's, of which nothing or no more is known
     halved = np.array([0.0, *(float(half_of(sigma, x)) + 1e-15 for x in whole[1:].tolist())])
-    points = [*np.arange(-5.0, 5.1, 0.05).tolist(), 5.9, 6.3, 20.0]
+    points = [*np.arange(-5.0, 5.1, 0.35).tolist(), 5.9, 6.3, 20.0]
     for factor, high in ((None, 9.0), (1.0 - 1e-6, 9.0), (0.0, 0.0)):
         odds = np.zeros(0) if factor is None else np.zeros(1)
         plan = null_clones._Plan(losses, odds, np.ones(1))
