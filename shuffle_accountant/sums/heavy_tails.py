@@ -25,7 +25,6 @@ import numpy as np
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
-    UNIT_ROUNDOFF,
     Array,
     Bound,
     lowered,
@@ -129,7 +128,7 @@ def _without_large(value: Array, mass: Array, count: int, chance: float) -> floa
         log = math.log1p(max(float(np.sum(terms)) + (float(np.sum(mass)) - 1.0), -0.5))
         size = 1.0 + float(np.sum(np.abs(terms)))
         power = count * (log + chance * math.exp(-log))
-        power += count * UNIT_ROUNDOFF * (value.size + 256.0) * size
+        power += count * roundings(value.size + 256.0) * size
         if power < 600.0:
             best = min(best, math.exp(power) / (math.e * s))
     return best * (1.0 + 1e-9)

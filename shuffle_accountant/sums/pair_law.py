@@ -228,7 +228,8 @@ def _above(
     gain, left = np.append(gain, above[1]), np.append(left, above[0])
     total = out[0]
     held = np.flatnonzero(total)
-    error = bins * OWN + bins * roundings(4.0 * count + 32.0)
+    # one value more than bins is put on nodes
+    error = (bins + 1) * OWN + bins * roundings(4.0 * count + 32.0)
     return SumLaw(
         value=edges[held],
         mass=raised(total[held], error),
@@ -286,4 +287,5 @@ def _below(
             high = max(threads.map(lambda call: int(add(*call)), calls)) + 1
             held = moved
             low, high = kept_cells(held, low, high, budget)
-    return law_of(held, bins, bins * roundings(4.0 * count + 64.0))
+    # one value more than bins is in cells
+    return law_of(held, bins, OWN + bins * roundings(4.0 * count + 64.0))
