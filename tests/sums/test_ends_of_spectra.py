@@ -156,6 +156,22 @@ def test_nodes_that_are_left_out_are_an_error(monkeypatch: pytest.MonkeyPatch) -
             assert error[i] >= (n if i == 2 else 1) * 2.0 / WINDOW * least
 
 
+def test_nodes_of_kept_blocks_that_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but the one at theta itself, where phi is a cosine."""
+    monkeypatch.setattr(Tilted, "off", lambda self, t: 0.0 * t)
+    one = np.ones(1)
+    rows, n = tilted_row(variance=2.0 * one, last=2.0 * one, level=2.0 * one), 6
+    with np.errstate(divide="ignore"):
+        nodes = spectra.of_blocks(rows, (n, n), np.zeros((1, 1)), np.zeros((3, 1)))
+    assert nodes.count.tolist() == [1]
+    error, j = nodes.sums(n)[1][:, 0], np.array([1.0, 2.0])
+    z, modulus = np.hypot(THETA, j), 2.0 / WINDOW * np.exp(-(j**2)) * np.abs(np.cos(j)) ** n
+    assert error[0] >= np.sum(modulus / z**2)
+    assert error[1] >= np.sum(modulus)
+    # of the other transform no more is known than that it is 3/4 at most
+    assert error[2] >= n * 0.75 * np.sum(modulus / np.abs(np.cos(j)) / z)
+
+
 # ------------------------------------------------------------------------------- tilted messages
 
 

@@ -90,3 +90,25 @@ def test_sums_over_groups_whose_roundings_err(monkeypatch: pytest.MonkeyPatch) -
     gain, sent, off, off_sent = (float(x[0]) for x in table.probabilities(3))
     assert off >= (20 + 6) * unit * abs(gain)
     assert off_sent >= (20 + 6) * unit * sent
+
+
+@pytest.mark.parametrize("negative", [False, True])
+def test_what_far_messages_take_away_is_missed(negative: bool) -> None:
+    """By enumeration of all sums of three: of either sign, less those that are as usual."""
+    sign, n, row = -1.0 if negative else 1.0, 3, np.ones(1)
+    value, mass = sign * np.array([[4.0, -3.0, 0.25]]), np.array([0.015625, 0.125, 0.859375])
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        found = far_messages.far_messages(
+            np.maximum(value, 0.0), np.maximum(-value, 0.0), mass, value, (n, n), 1e9 * row
+        )
+    assert found.far[0].tolist()[0]
+    far = [v for v, is_far in zip(value[0].tolist(), found.far[0].tolist(), strict=True) if is_far]
+    missed = 0.0
+    for sums in itertools.product(zip(value[0].tolist(), mass.tolist(), strict=True), repeat=n):
+        sent = [v for v, _ in sums if v in far]
+        first = max(sent, key=abs, default=0.0)
+        # what is linear instead of its positive part, and what is left out
+        wrong = max(-sum(v for v, _ in sums), 0.0) if first > 0.0 else sum(v for v, _ in sums)
+        missed += math.prod(p for _, p in sums) * max(wrong, 0.0) * (first != 0.0)
+    assert missed > 1e-3
+    assert missed / n <= float(found.missed[0]) <= 100.0 * missed

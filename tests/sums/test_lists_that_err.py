@@ -188,3 +188,8 @@ def test_logarithms_whose_roundings_err(every: bool, monkeypatch: pytest.MonkeyP
     ]
     assert found.slack >= math.expm1(unit * max(sizes))
     assert found.sums >= 4.0 * unit
+
+
+def test_probabilities_of_messages_have_room_for_their_roundings() -> None:
+    """Of the few sums, products and quotients that made them."""
+    assert module._SET.message_error >= 16.0 * 2.0**-53
