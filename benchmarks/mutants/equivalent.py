@@ -38,6 +38,13 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "It chooses between two theorems at a rough delta. Both hold, on either side.",
+        (
+            "reductions/allocation.py _upper: other side: one.delta(epsilon, Bound.PESSIMISTIC, "
+            "_ROUGH)",
+        ),
+    ),
+    (
         "It chooses between a sum over pairs and a grid, both of which are certified on either "
         "side; the tables of both sides have the same counts.",
         ("losses/dummies.py ReplacedValue.exact: other side: _table(part, Bound.PESSIMISTIC)",),

@@ -140,7 +140,8 @@ def banded(coefficients: Floats, noise_multiplier: float, bins: int, epochs: int
     elif used > 1 and _LEAST <= contribution <= _MOST:
         above = CorrelatedLoss(_fitted(tuple(kernel.tolist()), variance, used), used)
     else:
-        above = gaussian_mean_loss((1.0 - roundings(16)) / contribution, 1)
+        # the variance has room for its root and this quotient
+        above = gaussian_mean_loss(1.0 / contribution, 1)
     below = CorrelatedLoss(_from_below(coefficients, precision, bins, epochs), bins)
     return Pair(name, LossBySide(above, below))
 
