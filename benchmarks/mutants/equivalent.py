@@ -38,6 +38,13 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "A round is compared with units in both orders, one after the other, whichever is first.",
+        (
+            "training/plans.py unit_cost: other side: all(_covered(one, unit, high, slack, "
+            "epsilons, swapped) for swapped in (False, True))",
+        ),
+    ),
+    (
         "It chooses between two theorems at a rough delta. Both hold, on either side.",
         (
             "reductions/allocation.py _upper: other side: one.delta(epsilon, Bound.PESSIMISTIC, "

@@ -216,6 +216,8 @@ class _Reader:
     def _flags(self, test: ast.expr, function: str) -> None:
         """Flags that a branch depends on say the opposite."""
         for node in ast.walk(test):
+            if isinstance(getattr(node, "ctx", None), ast.Store):  # of a loop inside
+                continue
             if isinstance(node, ast.Name | ast.Attribute) and _name(node) in _FLAGS:
                 text = self._text(node)
                 self._change(node, function, OTHER_SIDE, f"(not {text})", self._text(test))
