@@ -103,5 +103,7 @@ def test_no_loader() -> None:
         explain(unknown, noise_multiplier=1.0)
     with pytest.raises(ValueError, match="known batch sampler, got Odd"):
         explain(loader(None, batches=named("Odd")), noise_multiplier=1.0)
+    with pytest.raises(ValueError, match="a dataset of a record at least, got 0"):
+        explain(loader(RANDOM, records=0), noise_multiplier=1.0)
     with pytest.raises(ValueError, match="a full batch"):
         explain(loader(RANDOM, size=200, drop_last=True), noise_multiplier=1.0)
