@@ -12,9 +12,11 @@ import pytest
 from oracles.precision import MP, exact
 
 import shuffle_accountant as sa
-from shuffle_accountant.baselines import closed_forms, rdp
+from shuffle_accountant.baselines import closed_forms, one_epoch, rdp
 from shuffle_accountant.baselines.closed_forms import clones_enumeration, erlingsson
-from shuffle_accountant.baselines.moments import best_delta, best_epsilon
+from shuffle_accountant.baselines.moments import best_delta, best_epsilon, log_moments
+from shuffle_accountant.baselines.question import OutsideValidityError
+from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import HOCKEY_STICK, Effort
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
@@ -175,3 +177,54 @@ def test_only_losses_that_are_certain_to_be_infinite_are_refused(
     assert refused == (
         "finite losses, got one that is infinite with some probability" if certain else None
     )
+
+
+# ------------------------------------------------------------------------------------------- epochs
+
+
+class Moved:
+    """An atom at 1 that is off by as much as stated."""
+
+    largest, deviation, divergence = 2.0, 1.0, HOCKEY_STICK
+
+    def __init__(self, moved: float, error: float) -> None:
+        self.moved, self.error = moved, error
+        self.reversed = self
+
+    def atoms(self, side: Bound, edges: Any, effort: Effort) -> PldAtoms:
+        edges(self.largest)
+        return PldAtoms(side, np.ones(1), np.array([1.0 + self.moved]), 0.0, 0.0, 0.0, self.error)
+
+
+@pytest.mark.parametrize("side", list(Bound))
+def test_moments_of_losses_that_are_off(side: Bound) -> None:
+    """By more than a point of the grid, a hundredth, one way."""
+    upper = side is Bound.PESSIMISTIC
+    one: Any = Moved(-0.05 if upper else 0.05, 0.05)
+    found = log_moments(one, side).kept(2.0)
+    assert found >= 2.0 if upper else found <= 2.0
+    assert abs(found - 2.0) <= 2.0 * 0.12
+
+
+def test_what_a_profile_does_not_fall_below_is_infinite(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In both orders, of which each has its own; and no epsilon has a delta below that."""
+    floors = 2.0**-6, 2.0**-7
+
+    def profile(losses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        removed, added = (np.maximum(0.25 * np.exp(-losses), floor) for floor in floors)
+        return removed, added
+
+    with pytest.raises(OutsideValidityError, match="larger delta: its profile does not fall to"):
+        one_epoch.composed_epsilon("bound", profile, 8.0, rounds=1, delta=2.0**-8)
+    given: list[Any] = []
+
+    def certified(parts: Any, tolerance: float, delta: float) -> Any:
+        given.extend(parts)
+        return SimpleNamespace(upper=1.0), None
+
+    monkeypatch.setattr(one_epoch, "certified_at", certified)
+    assert one_epoch.composed_epsilon("bound", profile, 8.0, rounds=3, delta=0.1) == 1.0
+    ((epoch, rounds),) = given
+    assert rounds == 3
+    laws = epoch.loss.bounds.upper, epoch.loss.reversed.bounds.upper
+    assert tuple(law.infinity_mass for law in laws) == floors
