@@ -292,3 +292,20 @@ def test_readings_of_an_odometer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(asked) > 1
     # three tenths of the share that is kept for additive deltas, four times
     assert meter.step(STEP).upper == math.inf
+
+
+@pytest.mark.parametrize("kind", ["renyi", "gaussian"])
+def test_stored_plans_have_their_fields_and_no_others(kind: str) -> None:
+    """One that lacks its plan would be planned anew."""
+    made = {"renyi": plans.RenyiPlan, "gaussian": GaussianPlan}[kind](1.0, 1e-6, 0.5)
+    stored = made.to_dict()
+    assert plans.read_plan(stored, 1.0, 1e-6).limits == made.limits
+    for wrong in ({"kind": kind}, {**stored, "more": 1}):
+        with pytest.raises(ValueError, match=f"plan must have fields kind and {made.field}, got"):
+            plans.read_plan(wrong, 1.0, 1e-6)
+    config = filters.PrivacyFilter(epsilon=1.0, delta=1e-6, order=1.5)._budget.to_dict()
+    assert filters.FilterBudget.from_dict(config).to_dict() == config
+    without = {field: value for field, value in config.items() if field != "plan"}
+    for wrong in (without, {**config, "more": 1}):
+        with pytest.raises(ValueError, match="configuration must have fields"):
+            filters.FilterBudget.from_dict(wrong)
