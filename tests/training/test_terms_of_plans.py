@@ -270,6 +270,8 @@ def test_sums_of_what_is_left_out_are_limited_and_rounded_up() -> None:
         assert truth * (1 + Fraction(plans.ROUNDING) / 2) <= budget._spent[1]
         assert budget._spent[1] <= truth * (1 + 4 * Fraction(plans.ROUNDING))
     assert not budget.allows(STEP)
+    with pytest.raises(filters.BudgetExceeded):
+        budget.step(STEP)
 
 
 def test_readings_of_an_odometer(monkeypatch: pytest.MonkeyPatch) -> None:
