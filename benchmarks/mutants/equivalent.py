@@ -82,6 +82,11 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "It decides which pairs are looked at more closely; the upper bounds of those that are not "
+        "join the maximum of all pairs.",
+        ("losses/alphabets/profiles.py ProfileTable._known: left out: roundings(16)",),
+    ),
+    (
         "Each entry of the bound has room for it: three times ten roundings of every logarithm and "
         "angle, of which a logarithm's argument takes four, twenty in all to spare for each count; "
         "the functions after the power take 38, and what remains of the modulus 16; a norm loses 34 "

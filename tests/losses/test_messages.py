@@ -80,16 +80,15 @@ def test_settled_letters_are_on_their_side(seed: int) -> None:
 
 
 @pytest.mark.parametrize("side", list(Bound))
-@pytest.mark.parametrize("terms", [1, 4, 400])
-def test_gains_of_sums_of_many_terms(terms: int, side: Bound) -> None:
-    """Each number lost two roundings a term, one way; the other number the other way."""
+def test_gains_of_rounded_numbers(side: Bound) -> None:
+    """Each number was rounded eight times, one way; the other number the other way."""
     unit = 2.0**-34
     p0, p1 = np.array([0.5, 0.25, 3.0]), np.array([0.25, 0.5, 1.0])
     sign = -1.0 if side is Bound.PESSIMISTIC else 1.0
-    moved = (1.0 + unit) ** (2 * terms + 8)
+    moved = (1.0 + unit) ** 8
     for epsilon in (0.0, 0.2, 2.0):
         with stress(roundoff=unit):
-            found = gains(p0 * moved**sign, p1 / moved**sign, epsilon, side, terms)
+            found = gains(p0 * moved**sign, p1 / moved**sign, epsilon, side)
         for value, a, b in zip(found.tolist(), p0.tolist(), p1.tolist(), strict=True):
             truth = exact(a) - MP.exp(exact(epsilon)) * exact(b)
             assert exact(value) >= truth if side is Bound.PESSIMISTIC else exact(value) <= truth

@@ -24,12 +24,10 @@ from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
     SMALLEST,
-    UNIT_ROUNDOFF,
     Array,
     Bound,
     log_ratio_above,
     lowered,
-    product,
     raised,
     roundings,
     sequential_sum,
@@ -201,7 +199,7 @@ class MessagePair:
         return found if found > 0.0 else 1.0  # a loss that is 0 or infinite
 
 
-def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> Array:
+def gains(p0: Array, p1: Array, epsilon: float, side: Bound) -> Array:
     """Bound of ``p0 - alpha p1``, ``alpha = e^epsilon``, letter by letter.
 
     Where the true value is below -1e200 a value that far down is returned instead: no sum that
@@ -215,11 +213,9 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
         p1: the same of the other dataset.
         epsilon: nats, >= 0; may be infinite.
         side: which side of the truth.
-        terms: how many terms each number adds up. A term below the smallest normal double is off
-            by the smallest one.
     """
     if epsilon <= LARGEST_EXPONENT:
-        error = roundings(16 + ELEMENTARY)
+        error = roundings(18 + ELEMENTARY)
         with np.errstate(over="ignore"):
             cost = np.minimum(math.expm1(epsilon) * p1, PROFILES.far)
     else:
@@ -227,23 +223,25 @@ def gains(p0: Array, p1: Array, epsilon: float, side: Bound, terms: int = 1) -> 
         with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, and its exponential 0
             log = np.log(p1) + min(epsilon, 1e6)
         cost = np.exp(np.minimum(log, math.log(PROFILES.far)))
-    # adding up loses two units a term
-    return _moved(p0, p1, cost, product(error, sequential_sum(2 * terms)), terms, side)
+    return _moved(p0, p1, cost, error, side)
 
 
 def gains_above(p0: Array, p1: Array, excess: Array | float, side: Bound) -> Array:
     """`gains` at ``alpha = 1 + excess``, which may be off by 16 units of round-off of itself."""
     with np.errstate(over="ignore"):
         cost = np.minimum(excess * p1, PROFILES.far)
-    return _moved(p0, p1, cost, roundings(32 + ELEMENTARY), 1, side)
+    return _moved(p0, p1, cost, roundings(32 + ELEMENTARY), side)
 
 
-def _moved(p0: Array, p1: Array, cost: Array, relative: float, terms: int, side: Bound) -> Array:
-    """``p0 - p1 - cost``, moved to one side by what it may be off."""
+def _moved(p0: Array, p1: Array, cost: Array, relative: float, side: Bound) -> Array:
+    """``p0 - p1 - cost``, moved to one side by what it may be off.
+
+    A number below the smallest normal double is off by the smallest one.
+    """
     error = relative * (p0 + p1 + np.abs(cost))
     error += np.where(p0 + p1 > 0.0, 4 * SMALLEST, 0.0)
-    # the smallest double in p1, as a share of it
-    error += np.abs(cost) * ((terms + 1.0) * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
+    # twice the smallest double in p1, as a share of it
+    error += np.abs(cost) * (2.0 * SMALLEST / np.where(p1 > 0.0, p1, 1.0))
     return np.asarray((p0 - p1) - cost + (error if side is Bound.PESSIMISTIC else -error))
 
 
@@ -280,7 +278,7 @@ def moment_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Ar
     r0, r1, q = np.repeat(stacked(tuple(pairs)), excess.size, axis=1)
     bound = row_bounds(r0, r1, q, users, np.tile(excess, len(pairs))[:, None])
     exposed = np.stack([pair.exposure_bounds(excess)[1] for pair in pairs])
-    total = (bound.reshape(exposed.shape) + exposed) * (1.0 + 8 * UNIT_ROUNDOFF)
+    total = (bound.reshape(exposed.shape) + exposed) * (1.0 + roundings(8))
     return np.asarray(np.minimum(total, 1.0))
 
 
@@ -345,15 +343,15 @@ def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Arr
     The least of three: positive parts of single messages; Scarf's bound from mean and variance; and
     ``(x)_+ <= e^(theta x) / (e theta)`` at about the best theta; a thousandth more for rounding.
     """
-    excess = excess - 64 * UNIT_ROUNDOFF * (1.0 + excess)  # more than ratios and values are off
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         cost = np.minimum(excess * r1, PROFILES.far)
-        value = (r0 - r1) - cost + 64 * UNIT_ROUNDOFF * (r0 + r1 + np.abs(cost))
+        # more than ratios, alpha and values are off
+        value = (r0 - r1) - cost + roundings(64) * (r0 + r1 + np.abs(cost))
         # no sum with a lower letter is positive
         top = np.max(np.maximum(value, 0.0), axis=1, keepdims=True)
         value = np.maximum(value, -2.0 * users * top)
         mean = np.sum(q * value, axis=1)
-        mean += UNIT_ROUNDOFF * (128.0 + q.shape[-1]) * np.sum(q * np.abs(value), axis=1)
+        mean += roundings(128.0 + q.shape[-1]) * np.sum(q * np.abs(value), axis=1)
         variance = np.sum(q * (value - mean[:, None]) ** 2, axis=1)
         alone = np.sum(q * np.maximum(value, 0.0), axis=1)
         root = np.sqrt(mean * mean + variance / users)
@@ -374,7 +372,7 @@ def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:
     """Upper bound of the logarithm of ``E e^(theta L) / (e theta n)``."""
     grown = np.expm1(theta[:, None] * value)
     growth = np.sum(q * grown, axis=1)
-    moved = UNIT_ROUNDOFF * (128.0 + q.shape[-1])
+    moved = roundings(128.0 + q.shape[-1])
     growth += moved * np.sum(q * (np.abs(grown) + np.abs(theta[:, None] * value)), axis=1)
     return np.asarray(users * np.log1p(growth) - 1.0 - np.log(theta * users))
 

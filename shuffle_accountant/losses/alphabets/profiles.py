@@ -120,8 +120,7 @@ class OrderedMessages:
 
     def exposed(self, excess: Array) -> tuple[Array, Array]:
         """Lower and upper bounds of what messages that decoys never send add to the profile."""
-        low, high = self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
-        return low, high * (1.0 + roundings(8))
+        return self.low.exposure_bounds(excess)[0], self.high.exposure_bounds(excess)[1]
 
 
 class ProfileTable:
@@ -286,7 +285,7 @@ class _PairEnds:
         least, most = self._exposed
         q, d = with_exposed(self.pair.low, low.q[kept], low.d[kept])
         lower = (np.nan_to_num(low.lower) + least) * (1.0 - roundings(4))
-        return Ends(upper + most, lower, q, d), narrow
+        return Ends(raised(upper + most, roundings(2)), lower, q, d), narrow
 
     def _found(self, table: ListedProfile | NodeTable, users: int) -> Ends:
         if isinstance(table, NodeTable):
