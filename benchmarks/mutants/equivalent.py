@@ -82,6 +82,42 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "It only says at which losses a profile is looked at, and how far the last of them is: the "
+        "polygon through bounds at any losses is a bound.",
+        (
+            "losses/alphabets/blanket.py BlanketLoss.shared_atoms: other side: "
+            "source_messages(pair, Bound.OPTIMISTIC, effort)",
+            "losses/alphabets/blanket.py BlanketLoss._scale: other side: "
+            "source_messages(pair, Bound.PESSIMISTIC, effort)",
+            "losses/alphabets/blanket.py BlanketLoss._scale: left out: "
+            "1e5 * effort.tail * np.exp(-logs)",
+            "losses/alphabets/blanket.py BlanketLoss._few_letters: other side: "
+            "source_messages(pair, Bound.PESSIMISTIC, effort)",
+            "losses/alphabets/blanket.py BlanketLoss._inside: other side: side is Bound.OPTIMISTIC",
+            "losses/alphabets/blanket.py _end: other side: "
+            "source_messages(pair, Bound.PESSIMISTIC, effort)",
+            "losses/alphabets/random_users.py _fewest: other side: "
+            "loss.source.samples(Bound.PESSIMISTIC, effort)",
+            "losses/alphabets/random_users.py _fewest: other side: "
+            "source_messages(pair, Bound.OPTIMISTIC, effort)",
+            "losses/alphabets/random_users.py _whole.points: other side: "
+            "inner.spaced_points(Bound.PESSIMISTIC, edges, wider, MIXTURES.step)",
+            "losses/alphabets/random_users.py _whole: left out: PROFILES.beyond",
+            "losses/alphabets/random_users.py _near_points: left out: PROFILES.beyond",
+            "losses/alphabets/random_users.py _near_points: left out: PROFILES.beyond #2",
+        ),
+    ),
+    (
+        "It is rough knowledge of how much work tables take, and how coarse those of rare numbers of "
+        "messages may be: tables of any coarseness are certified, as is each number by itself.",
+        (
+            "losses/alphabets/random_users.py _mixture: other side: "
+            "loss.source.samples(Bound.PESSIMISTIC, effort)",
+            "losses/alphabets/random_users.py _shares: other side: "
+            "source_messages(pair, Bound.OPTIMISTIC, effort)",
+        ),
+    ),
+    (
         "It decides which pairs are looked at more closely; the upper bounds of those that are not "
         "join the maximum of all pairs.",
         ("losses/alphabets/profiles.py ProfileTable._known: left out: roundings(16)",),

@@ -7,11 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from oracles import blanket as exact_blanket
 from oracles.letter_pairs import Truth
+from oracles.precision import MP, exact
 
-from shuffle_accountant.losses.alphabets import profiles
+from shuffle_accountant.losses.alphabets import blanket, profiles
 from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.profiles import OrderedMessages, ProfileTable
+from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import SMALLEST, Bound
@@ -31,12 +34,12 @@ EXPOSED = pair_of([0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.5, 0.5, 0.0])
 
 
 def test_how_far_apart_bounds_may_be() -> None:
-    """A tenth of the tail besides a share of the profile."""
+    """By a share of the tail besides one of the profile."""
     one = OrderedMessages(PAIR, (9, 9), EFFORT)
-    places = np.array([0.0, 0.5])
-    assert one.allowed(places, np.zeros(2)) == pytest.approx(0.1 * EFFORT.tail, rel=1e-12)
-    share = 5.0 * EFFORT.resolution * (1.0 + (np.log1p(places) / one.deviation) ** 2)
-    assert one.allowed(places, np.ones(2)) == pytest.approx(0.1 * EFFORT.tail + share)
+    places, tail = np.array([0.0, 0.5]), PROFILES.tail_share * EFFORT.tail
+    share = PROFILES.width * EFFORT.resolution * (1.0 + (np.log1p(places) / one.deviation) ** 2)
+    assert one.allowed(places, np.zeros(2)) == pytest.approx(tail, rel=1e-12)
+    assert one.allowed(places, np.ones(2)) == pytest.approx(tail + share, rel=1e-12)
 
 
 def test_bounds_of_all_pairs_lie_on_raised_chords(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +110,31 @@ def test_sums_below_all_doubles_are_bounded_from_above(monkeypatch: pytest.Monke
     high = profiles._heavy(one, 0.5, Bound.PESSIMISTIC, 0.1, doubled=True)
     low = profiles._heavy(one, 0.5, Bound.OPTIMISTIC, 0.1, doubled=True)
     assert low == 0.0 < high <= 1e-300
+
+
+def kept_nowhere() -> None:
+    for function in (profiles.divergence_bounds, profiles.profile_table, profiles.ways_of):
+        function.cache_clear()
+
+
+def test_the_limit_that_events_begin_at_is_a_lower_bound() -> None:
+    """A message that the other input never sends, off by thirty roundings."""
+    pair = pair_of([0.5, 0.25, 0.25], [0.25, 0.75, 0.0], [0.5, 0.5, 0.0])
+    kept_nowhere()
+    with stress(roundoff=UNIT):
+        found = blanket._limit((pair, pair.reversed), 9, EFFORT)
+    kept_nowhere()
+    assert 0.25 * (1.0 - 40.0 * UNIT) <= found <= 0.25 * (1.0 - 30.0 * UNIT)
+
+
+def test_the_pair_that_is_easiest_to_distinguish_has_a_bracket() -> None:
+    """Of two pairs whose bounds are further apart than rounding would put them."""
+    pairs, users, epsilon = (EXPOSED, PAIR), 5, 0.25
+    kept_nowhere()
+    with stress(roundoff=2.0**-20):
+        best, low, high = blanket.most_distinguishable(pairs, users, epsilon)
+    kept_nowhere()
+    truth = exact_blanket.lemma(PAIR.p0, PAIR.p1, PAIR.q, users, MP.exp(exact(epsilon)))
+    assert best is PAIR
+    assert exact(low) * (1 + exact(2.0**-20)) <= truth <= exact(high) * (1 - exact(2.0**-20))
+    assert high <= 1.01 * low

@@ -66,12 +66,7 @@ class BlanketLoss(SymmetricLoss):
         """Bound of ``H_alpha(P‖Q)``, alpha = e^epsilon, epsilon >= 0."""
         if effort.tail < LIMITS.underflow:
             effort = replace(effort, resolution=max(effort.resolution, 1e-3))
-        found = largest_divergence(self.pairs, self.users, epsilon, side, effort)
-        if side is Bound.PESSIMISTIC and epsilon > LARGEST_EXPONENT:
-            # no larger than before; rounding is followed worse for numbers that large
-            nearer = largest_divergence(self.pairs, self.users, LARGEST_EXPONENT, side, effort)
-            found = min(found, nearer)
-        return found
+        return largest_divergence(self.pairs, self.users, epsilon, side, effort)
 
     def way(self, epsilon: float, effort: Effort) -> str:
         """Name of the way that answers at epsilon."""
