@@ -144,6 +144,14 @@ def test_moments_next_to_the_end_of_the_profile() -> None:
     assert truth <= found[0] <= 400.0 * UNIT
 
 
+def test_moments_below_all_normal_doubles() -> None:
+    """A product of 2.4 of the least doubles is rounded to two of them."""
+    r0, q = np.array([[2.4 * 2.0**-600, 0.0]]), np.array([[2.0**-474, 1.0]])
+    found = row_bounds(r0, np.zeros((1, 2)), q, 1, np.zeros((1, 1)))
+    assert Fraction(float(r0[0, 0])) * Fraction(float(q[0, 0])) <= Fraction(float(found[0]))
+    assert found[0] <= 1e-300
+
+
 def test_moments_and_exposed_messages_are_rounded_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -163,6 +163,25 @@ def test_probabilities_of_infinite_losses_and_of_ties_may_err(adverse: float, si
 
 
 @SIDES
+@ADVERSE
+def test_atoms_say_by_how_much_their_losses_are_off(adverse: float, side: Bound) -> None:
+    """Of eleven messages, one by one: logarithms of quotients, which err one way."""
+    gap = exact(0.5)
+    atoms._unit_atoms.cache_clear()
+    with stress(roundoff=UNIT, adverse=adverse):
+        found = BinaryLoss(Given(blocks_of([1.0], [11], 0.5))).atoms(
+            side, edges(0.01), Effort(1e-30, 0.0)
+        )
+    atoms._unit_atoms.cache_clear()
+    assert found.loss.size == 13
+    for i, a in enumerate(range(6, 12)):
+        z = gap * (2 * a - 11) / 11
+        truth = MP.log((1 + z) / (1 - z))
+        assert 0 < abs(exact(found.loss[i]) - truth) <= exact(found.loss_error)
+        assert found.loss[6 + i] == -found.loss[i]
+
+
+@SIDES
 def test_what_is_cut_off_counts_besides_what_is_missing(side: Bound) -> None:
     given = blocks_of([0.5, 0.25], [3, 100], 0.5, missing=0.0625)
     atoms = BinaryLoss(Given(given)).atoms(side, edges(0.01), Effort(0.1, 0.0))
