@@ -105,6 +105,15 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "losses/alphabets/random_users.py _whole: left out: PROFILES.beyond",
             "losses/alphabets/random_users.py _near_points: left out: PROFILES.beyond",
             "losses/alphabets/random_users.py _near_points: left out: PROFILES.beyond #2",
+            "losses/two_letters/zero_out.py ZeroOutLoss.atoms: left out: roundings(64)",
+        ),
+    ),
+    (
+        "It says how far below the charge a tail is worth asking for: a hundredth of a bracket's "
+        "width, whichever side of the charge is taken. What is left out is counted.",
+        (
+            "losses/two_letters/zero_out.py ZeroOutLoss._near: other side: "
+            "self._charge(np.zeros(1), Bound.OPTIMISTIC)",
         ),
     ),
     (

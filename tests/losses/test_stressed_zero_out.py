@@ -15,7 +15,9 @@ from oracles.precision import MP, Real, exact
 
 import shuffle_accountant as sa
 from shuffle_accountant.lattice.grid import Array
+from shuffle_accountant.losses.alphabets.profiles import Profile
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.two_letters import zero_out
 from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound
@@ -165,3 +167,77 @@ def test_messages_that_are_the_null_law_but_for_delta0(delta0: float, rounds: in
         assert found.lower <= truth <= found.upper
         assert found.upper - found.lower <= 1e-3 * found.upper  # the default tolerance
     assert sa.epsilon(one, delta=0.2, rounds=rounds).upper == 0.0
+
+
+# --------------------------------------------------------------------------------- steps of the law
+
+
+@SIDES
+def test_the_target_alone_is_rounded_once_more(side: Bound) -> None:
+    """Nothing errs: beyond eps0 only delta0 is left, moved by what a sum may be rounded by."""
+    with stress(roundoff=UNIT):
+        found = float(ZeroOutLoss(1.0, 0.03125, 6)._alone(np.array([1.5]), side)[0])
+    moved = 0.03125 * UNIT
+    assert bounds(found, 0.03125 + (moved if side is Bound.PESSIMISTIC else -moved), side)
+    assert abs(found - 0.03125) <= 10.0 * moved
+
+
+@SIDES
+def test_both_bounds_are_those_of_the_side(side: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles among others from tables, in either order, with what is charged."""
+
+    class Table:
+        def __init__(self, pairs: Any, users: Any, points: bytes, effort: Effort) -> None:
+            self.size = 0.125 if pairs[0].p0[0] > 0.0 else 0.0625  # in which order
+            self.points = np.frombuffer(points)
+
+        def profile(self, users: int) -> Any:
+            where = np.full(self.points.size, self.size)
+            return Profile(self.points, 2.0 * where, where, where[:0], where[:0], where > 0.0)
+
+    monkeypatch.setattr(zero_out, "profile_table", Table)
+    loss, points = ZeroOutLoss(1.0, 0.03125, 6), np.array([0.0, 0.5, 1.0])
+    found = loss._bounds(points, side, Effort(1e-12, 1e-3))
+    times = 2.0 if side is Bound.PESSIMISTIC else 1.0
+    charge = 5.0 * np.exp(-1.0) * 0.03125 * (1.0 + np.exp(points))
+    assert found.shape == (2, 6)
+    # below 0 the other order, times alpha
+    forward, backward = 0.125 * times + charge, 0.0625 * times + charge
+    expected = [0.0, *(np.exp(-points[:0:-1]) * backward[:0:-1]), *forward]
+    assert found[0] == pytest.approx(expected, rel=1e-12)
+
+
+@SIDES
+def test_laws_whose_bounds_are_apart(side: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upper bounds are a hundredth above the profile, lower ones as much below."""
+    bounds_of, eps0, others = ZeroOutLoss._bounds, 1.0, 6
+
+    def apart(loss: ZeroOutLoss, points: Array, asked: Bound, effort: Effort) -> Array:
+        return (1.01 if asked is Bound.PESSIMISTIC else 0.99) * bounds_of(
+            loss, points, asked, effort
+        )
+
+    monkeypatch.setattr(ZeroOutLoss, "_bounds", apart)
+    zero_out._envelope.cache_clear()
+    atoms = ZeroOutLoss(eps0, 0.0, others + 1).atoms(side, edges, Effort(1e-30, 0.05))
+    zero_out._envelope.cache_clear()
+    for epsilon in (0.0, 0.07, 0.3, 0.8):
+        truth = among(eps0, 0.0, others, epsilon)[0]
+        # what is above (1 - alpha)_+ alone was moved, which bends at alpha = 1: half is left
+        moved = exact(1.005 if side is Bound.PESSIMISTIC else 0.995)
+        assert bounds(divergence(atoms, epsilon), moved * truth, side), epsilon
+
+
+@SIDES
+@ADVERSE
+def test_the_end_of_a_law_that_errs(adverse: float, side: Bound) -> None:
+    """Of a target without others: nothing is above eps0, and all roundings go one way."""
+    eps0, delta0 = 1.0, 0.0625
+    zero_out._envelope.cache_clear()
+    with stress(roundoff=UNIT, adverse=adverse):
+        atoms = ZeroOutLoss(eps0, delta0, 1).atoms(side, edges, Effort(1e-30, 0.05))
+    zero_out._envelope.cache_clear()
+    near = [eps0 * (1.0 + sign * 2.0**-k) for k in range(3, 26) for sign in (-1, 1)]
+    for epsilon in (0.0, 0.1, 0.5, *near, 1.5):
+        truth = alone(eps0, delta0, epsilon, swapped=False)
+        assert bounds(divergence(atoms, epsilon), truth, side), epsilon

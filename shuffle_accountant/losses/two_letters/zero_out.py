@@ -89,7 +89,7 @@ class ZeroOutLoss(OrderedLoss):
         inside = inside[inside < (1.0 - roundings(64)) * self.eps0]
         every = np.union1d(inside, np.linspace(0.0, self.eps0, _FEWEST)[:-1])
         every = every[np.append(True, np.diff(every) > 1e-9 * self.eps0)]
-        points = np.append(every, self.eps0 * (1.0 + roundings(16)))
+        points = np.append(every, self.eps0)
         edges(float(points[-1]))  # whether such a grid is allowed
         return _envelope(self, points.tobytes(), side, plain)
 
