@@ -25,6 +25,7 @@ from shuffle_accountant.losses.two_letters import (
     binary,
     clone_table,
     mixed_responses,
+    tail,
 )
 from shuffle_accountant.losses.two_letters.binary import BinaryBlocks, BinaryLoss
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
@@ -420,3 +421,30 @@ def test_the_probabilistic_loss_says_what_rounding_was_allowed_for(side: Bound) 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ProbabilisticDpLoss, "_blocks", lambda *_: more)
         assert loss.atoms(side, edges(0.05), effort).round_off >= 0.5
+
+
+@SIDES
+@ADVERSE
+def test_cells_of_walks_whose_tails_err(
+    adverse: float, side: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 400 steps: tails at the two ends of a cell err opposite ways, by all that they may."""
+    exact_tail, unit, upper = tail.log_upper_tail, 2.0**-30, side is Bound.PESSIMISTIC
+
+    def wrong(a: Array, n: Array, p: float, q: float) -> Any:
+        with stress():
+            found = exact_tail(a, n, p, q)
+        signs = np.where(np.arange(a.shape[-1]) % 2 == 0, adverse, -adverse)
+        return found + np.log1p(signs * 0.99 * tail._tail_error())
+
+    monkeypatch.setattr(tail, "log_upper_tail", wrong)
+    with stress(roundoff=unit):
+        values = np.arange(0.0, 81.0, 4.0)
+        (found,) = tail._half_law(np.array([400.0]), values, 4.0, upper=upper)
+        error = tail._tail_error()
+    for r, chance in zip(values.astype(int).tolist(), found.tolist(), strict=True):
+        truth = (binomial(400, 200 + r // 2) if r else binomial(400, 200) / 2) + binomial(
+            400, 201 + r // 2
+        )
+        assert bounds(Fraction(chance), truth, side)
+        assert abs(Fraction(chance) - truth) <= 4 * Fraction(error)
