@@ -109,6 +109,11 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "It says how wide a table's cells are: atoms at cells of any width are certified, on either "
+        "side.",
+        ("losses/decoy_counts.py NumberOfClones.tabled: other side: side is Bound.PESSIMISTIC",),
+    ),
+    (
         "It says how far below the charge a tail is worth asking for: a hundredth of a bracket's "
         "width, whichever side of the charge is taken. What is left out is counted.",
         (

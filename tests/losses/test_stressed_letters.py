@@ -19,7 +19,7 @@ from oracles.precision import MP, Real, exact
 from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import count_blocks
-from shuffle_accountant.losses.decoy_counts import NumberOfClones
+from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters import (
     atoms,
     binary,
@@ -209,6 +209,19 @@ def test_clones_say_what_their_number_was_rounded_by(side: Bound) -> None:
     assert clones.blocks(side, effort).round_off == blocks.round_off > 0.0
 
 
+@SIDES
+@pytest.mark.parametrize("chance", [2.0**-10, 0.25, 0.5, 1.0 - 2.0**-50, 1.0])
+def test_chances_that_were_rounded_are_moved(chance: float, side: Bound) -> None:
+    """By 64 roundings, and what is left of one by as much: doubles as they are."""
+    found = Decoys(5, chance, 1.0 - chance).moved(side)
+    share, rest = Fraction(chance), 1 - Fraction(chance)
+    off = Fraction(64, 2**53) * share * (1 if side is Bound.OPTIMISTIC else -1)
+    near, unit = abs(off) / 32, Fraction(1, 2**53)  # two of the roundings, and one of the result
+    assert abs(Fraction(found.chance) - min(share + off, Fraction(1))) <= near + unit * share
+    assert abs(Fraction(found.idle) - max(rest - off, Fraction(0))) <= near + unit * rest
+    assert found.users == 5
+
+
 # ---------------------------------------------------------------------------------- masses of cells
 
 
@@ -389,8 +402,6 @@ def test_values_taken_together_may_err(adverse: float, side: Bound) -> None:
 @SIDES
 def test_blocks_of_many_answers_take_the_end_of_their_direction(side: Bound) -> None:
     """Fewer answers are worse; all answers of a block are taken for as many as that."""
-    from shuffle_accountant.losses.decoy_counts import Decoys
-
     source = mixed_responses.NumberOfMixedResponses(5, 0.5, 0.5, 1.5, (Decoys(3000, 0.5, 0.5),))
     mixed_responses._blocks.cache_clear()
     effort = Effort(1e-9, 0.3)
