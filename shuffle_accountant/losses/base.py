@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.numerics.budget import rounded
-from shuffle_accountant.numerics.rounding import Array, Between, Bound, outwards, pairwise_sum
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    Array,
+    Between,
+    Bound,
+    outwards,
+    pairwise_sum,
+    roundings,
+)
 
 
 class Divergence(Protocol):
@@ -103,10 +111,11 @@ PROBABILISTIC_DP: Divergence = _Tail()
 def divergence_of(atoms: PldAtoms, epsilon: float) -> float:
     """Bound of the hockey-stick divergence at ``e^epsilon`` on the side of the atoms, in [0, 1]."""
     upper = atoms.side is Bound.PESSIMISTIC
-    moved = atoms.loss_error if upper else -atoms.loss_error
-    weight = HOCKEY_STICK.weight(atoms.loss + moved - epsilon)
-    total = rounded(float(np.sum(atoms.mass * weight)), 8) + atoms.infinite
-    return min(outwards(total, pairwise_sum(own=8), upper=upper), 1.0)
+    # a loss and its error are rounded where they are added up, by a share of the loss
+    error = atoms.loss_error + roundings(2) * float(np.max(np.abs(atoms.loss), initial=0.0))
+    weight = HOCKEY_STICK.weight((atoms.loss + (error if upper else -error)) - epsilon)
+    total = rounded(float(np.sum(atoms.mass * weight)), ELEMENTARY + 2) + atoms.infinite
+    return min(outwards(total, pairwise_sum(own=ELEMENTARY + 4), upper=upper), 1.0)
 
 
 class GridTooFine(Exception):

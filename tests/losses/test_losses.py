@@ -6,14 +6,25 @@ import math
 
 import numpy as np
 import pytest
+from oracles import atoms as atoms_oracle
 from oracles import binomial as oracle
+from oracles.precision import exact
 
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import Array, PldAtoms
-from shuffle_accountant.losses.base import Effort, PrivacyLoss
+from shuffle_accountant.losses.base import (
+    Effort,
+    LossBySide,
+    PrivacyLoss,
+    by_side,
+    divergence_of,
+    noise_of,
+    share_of,
+)
 from shuffle_accountant.losses.counts import count_blocks
 from shuffle_accountant.losses.two_letters import binary
-from shuffle_accountant.numerics.rounding import Bound
+from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.rounding import Between, Bound
 from shuffle_accountant.reductions.base import subsampled
 from shuffle_accountant.reductions.clones import clones
 
@@ -129,3 +140,61 @@ def test_what_is_alike_in_many_blocks_is_computed_once(largest: int, size: int) 
     m[0] = a[0] = float(largest)
     for function in (binary._log_half, binary._half_tail):
         assert np.array_equal(binary._of_pairs(function, a, m), function(a, m))
+
+
+# ---------------------------------------------------------------------------------- sides of bounds
+
+
+@pytest.mark.parametrize("side", list(Bound))
+@pytest.mark.parametrize("adverse", [-1.0, 0.0, 1.0])
+@pytest.mark.parametrize("infinite", [0.0, 0.0625])
+def test_divergences_of_atoms_that_err(infinite: float, adverse: float, side: Bound) -> None:
+    """Atoms are exact, their losses moved by their error: sums round, and nothing else."""
+    unit = 2.0**-20
+    given = PldAtoms(
+        side=side,
+        mass=np.array([0.5, 0.25, 0.125]),
+        loss=np.array([4.0, 0.5, -1.0]),
+        infinite=infinite,
+        truncated=0.0,
+        round_off=0.0,
+        loss_error=2.0**-12,
+    )
+    for epsilon in (0.0, 0.4, 3.9, 3.9999, 4.0, 5.0):
+        truth = atoms_oracle.divergence(given, epsilon)
+        with stress(roundoff=unit, adverse=adverse):
+            found = exact(divergence_of(given, epsilon))
+        assert found >= truth if side is Bound.PESSIMISTIC else found <= truth
+        assert abs(found - truth) <= 200 * exact(unit) * (truth + exact(0.1))
+    # all of it, but for the sum's own roundings
+    whole = exact(divergence_of(given, math.inf))
+    assert abs(whole - exact(infinite)) <= 1e-13 * exact(infinite)
+
+
+@pytest.mark.parametrize("loss", [1.0, -1.0])
+def test_an_error_of_half_a_rounding_moves_a_loss(loss: float) -> None:
+    """Added to the loss it is lost, but the divergence at the loss is positive."""
+    small, one, none = 2.0**-55, np.ones(1), 0.0
+    given = PldAtoms(Bound.PESSIMISTIC, one, loss * one, none, none, none, small)
+    assert loss + small == loss
+    truth = atoms_oracle.divergence(given, loss)
+    assert 0 < truth <= exact(divergence_of(given, loss)) <= 1e-15
+    given = PldAtoms(Bound.OPTIMISTIC, one, loss * one, none, none, none, small)
+    epsilon = loss - 2.0**-40
+    assert exact(divergence_of(given, epsilon)) <= atoms_oracle.divergence(given, epsilon)
+
+
+def test_each_side_has_a_loss_of_its_own() -> None:
+    """What is above answers upper bounds; a parameter is rounded to what reveals more for it."""
+    made = {side: loss_of(2.0 if side is Bound.PESSIMISTIC else 1.0, 100) for side in Bound}
+    found = by_side(made.__getitem__)
+    assert isinstance(found, LossBySide)
+    assert found.above is made[Bound.PESSIMISTIC]
+    assert found.below is made[Bound.OPTIMISTIC]
+    for side in Bound:
+        effort = Effort(tail=1e-20, resolution=0.0)
+        assert found.delta(0.1, side, effort) == made[side].delta(0.1, side, effort)
+    assert by_side(lambda _: made[Bound.OPTIMISTIC]) is made[Bound.OPTIMISTIC]
+    between = Between(0.25, 0.5)
+    assert noise_of(between, Bound.PESSIMISTIC) == share_of(between, Bound.OPTIMISTIC) == 0.25
+    assert noise_of(between, Bound.OPTIMISTIC) == share_of(between, Bound.PESSIMISTIC) == 0.5
