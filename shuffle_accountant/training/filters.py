@@ -605,6 +605,7 @@ class Odometer:
         mu, slack = gaussian_cost(one, _EACH * _SHARE * self.delta / _LIMITS)
         if not self._limits:
             first = max(mu * mu, 1e-12) if math.isfinite(mu) else 1.0
+            first *= 1.0 + 2.0 * ROUNDING  # one round is within it, as its cost is rounded up
             self._limits = (first * _FACTOR ** np.arange(_LIMITS)).tolist()
         self._costs[one] = found = (mu * mu * (1.0 + ROUNDING), slack)
         return found
