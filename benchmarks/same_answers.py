@@ -49,7 +49,7 @@ class Reason:
 
     Attributes:
         text: the reason.
-        excuses: told the question, the old ends and the new ones.
+        excuses: whether it excuses one, given the question, the old ends and the new ones.
     """
 
     text: str
