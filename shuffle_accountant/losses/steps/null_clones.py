@@ -10,6 +10,8 @@ profile of a pair of laws, which composes.
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -33,6 +35,7 @@ from shuffle_accountant.losses.steps.gaussian import (
     profile_end,
 )
 from shuffle_accountant.numerics.budget import disturbed, rounded
+from shuffle_accountant.numerics.compiled import thread_count
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import (
     BELOW_ONE,
@@ -369,10 +372,17 @@ def _mixtures(sigma: float, steps: int, side: Bound, tail: float) -> Array:
     losses = plan.losses
     loss = whole_losses(losses)
     place = whole_places(loss)
-    counts = tuple(int(count) for count in plan.counts.tolist())
-    table = _allocations(sigma, counts, tuple(losses.tolist()), side, tail, width)
+    counts, points = tuple(map(int, plan.counts.tolist())), tuple(losses.tolist())
+    # both sides are asked for in turn: side by side they share the cores
+    with ThreadPoolExecutor(thread_count(2)) as threads:
+        made = {
+            one: threads.submit(
+                copy_context().run, _allocations, sigma, counts, points, one, tail, width
+            )
+            for one in Bound
+        }
+        table, highs = made[side].result(), made[Bound.PESSIMISTIC].result()
     if not upper:
-        highs = _allocations(sigma, counts, tuple(losses.tolist()), Bound.PESSIMISTIC, tail, width)
         table = below_chords(place, table, highs, loss)
     weights = np.array(
         [_weights(steps, u, plan.counts, side, tail) for u in plan.log_odds.tolist()]
