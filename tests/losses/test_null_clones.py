@@ -8,6 +8,10 @@ import pytest
 from scipy.special import ndtr
 
 import shuffle_accountant as sa
+from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.steps import null_clones
+from shuffle_accountant.losses.steps.null_clones import NullCloneLoss
+from shuffle_accountant.numerics.rounding import Bound
 
 
 @pytest.mark.parametrize("delta", [1e-5, 1e-12])
@@ -21,3 +25,27 @@ def test_shuffled_vectors_lose_less_than_one_alone(delta: float) -> None:
     alone = ndtr(shift / 2 - found.upper / shift)
     alone -= math.exp(found.upper) * ndtr(-shift / 2 - found.upper / shift)
     assert alone > 1.05 * delta
+
+
+@pytest.mark.parametrize(("sigma", "steps"), [(1.2, 60), (0.6, 30), (1.3, 30)])
+def test_total_variation_in_wider_cells(
+    sigma: float, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As narrow as asked for, and around what narrow cells say, but for their own width."""
+    loss, effort = NullCloneLoss(sigma, steps), Effort(tail=1e-20, resolution=1e-3)
+
+    def ends() -> tuple[float, float]:
+        low, high = (
+            loss.delta(0.0, side, effort) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
+        )
+        return low, high
+
+    low, high = ends()
+    assert low <= high <= low * (1.0 + 1e-3)
+    monkeypatch.setattr(null_clones, "_WIDER_AT_ZERO", 0.7)
+    monkeypatch.setattr(null_clones, "_LARGE_RATIOS", math.inf)
+    least, most = ends()
+    assert most - least < high - low
+    # both are ends of one number
+    assert low <= most
+    assert least <= high

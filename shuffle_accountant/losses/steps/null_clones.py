@@ -71,6 +71,9 @@ _MOST_POINTS = 4000
 _FEW_DOUBLINGS = 14
 # What may be left out for the total variation alone, as a share of the loss's deviation.
 _TAIL_AT_ZERO = 1e-7
+# Largest sigma at which cells are wider for the total variation alone, and their factor: sums of
+# large ratios take longest, and their cells add less to the bracket.
+_LARGE_RATIOS, _WIDER_AT_ZERO = 1.2, 1.28
 # The plan ignores points where the bound is below this many tails: it need not be tight there.
 _SEEN = 1e4
 
@@ -119,15 +122,16 @@ class NullCloneLoss(OrderedLoss):
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, LIMITS.underflow):
             return alone if side is Bound.PESSIMISTIC else 0.0
-        tail = effort.single.kept_tail
+        tail, width = effort.single.kept_tail, _WIDTH
         if epsilon == 0.0:  # total variation is no less than a small part of the deviation
             tail = max(tail, _TAIL_AT_ZERO * self.deviation)
-        atoms = _envelope(self.sigma, self.steps, side, tail, self.swapped)
+            width *= _WIDER_AT_ZERO if self.sigma <= _LARGE_RATIOS else 1.0
+        atoms = _envelope(self.sigma, self.steps, side, tail, width, self.swapped)
         return divergence_of(atoms, epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
-        atoms = _envelope(self.sigma, self.steps, side, effort.kept_tail, self.swapped)
+        atoms = _envelope(self.sigma, self.steps, side, effort.kept_tail, _WIDTH, self.swapped)
         edges(float(np.max(np.abs(atoms.loss), initial=0.0)))  # whether such a grid is allowed
         return atoms
 
@@ -157,14 +161,16 @@ def _deviation(sigma: float, steps: int) -> float:
 
 
 @lru_cache(maxsize=16)
-def _envelope(sigma: float, steps: int, side: Bound, tail: float, swapped: bool) -> PldAtoms:
+def _envelope(
+    sigma: float, steps: int, side: Bound, tail: float, width: float, swapped: bool
+) -> PldAtoms:
     """The pair whose profile is the envelope, or one above or below it; or that pair exchanged."""
     plan = _plan(sigma, steps, tail)
     loss = whole_losses(plan.losses)
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
     if plan.log_odds.size:
-        mixed = _mixtures(sigma, steps, side, tail)
+        mixed = _mixtures(sigma, steps, side, tail, width)
         least = np.minimum(value, mixed)
         if side is Bound.OPTIMISTIC:
             least = np.where(_far_below(sigma, plan.losses, mixed), mixed, least)
@@ -363,11 +369,11 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
 
 
 @lru_cache(maxsize=4)
-def _mixtures(sigma: float, steps: int, side: Bound, tail: float) -> Array:
+def _mixtures(sigma: float, steps: int, side: Bound, tail: float, width: float) -> Array:
     """The least of the bounds over p, or a value below it for every p on the lattice."""
     upper = side is Bound.PESSIMISTIC
     doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
-    width = _WIDTH * math.sqrt(_FEW_DOUBLINGS / doublings)
+    width *= math.sqrt(_FEW_DOUBLINGS / doublings)
     plan = _plan(sigma, steps, tail)
     losses = plan.losses
     loss = whole_losses(losses)
