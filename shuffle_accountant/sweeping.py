@@ -143,8 +143,8 @@ def _record(function: Callable[..., Any], point: dict[str, Any]) -> SweepRecord:
 
 def plain(value: Any) -> Any:
     """The value in JSON types; what has none is described in words."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if isinstance(value, Bracket):
         return plain({name: getattr(value, name) for name in ("lower", "upper", "reduction")})
     if isinstance(value, float):
@@ -155,6 +155,6 @@ def plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}
-    if validate.several(value):
+    if isinstance(value, list | tuple):
         return [plain(entry) for entry in value]
     return plain(value.to_dict()) if hasattr(value, "to_dict") else repr(value)

@@ -92,6 +92,8 @@ _SHARE = 0.25
 _LARGEST_EPS0 = 700.0
 # Constant of the theorem of Berry and Esseen for equal laws, upper end of what is proved.
 _BERRY_ESSEEN = 0.4748
+# Relative error, far above that of a dozen roundings and of the exponential of x^2 up to 13.
+_ROUNDED = 1e-13
 
 # From losses >= 0 (nats) to upper bounds of the profile there: record removed, record added.
 EpochProfile = Callable[[Array], tuple[Array, Array]]
@@ -329,9 +331,10 @@ class AllocationBerryEsseen(_EpochBound):
         t, (s, third) = round.steps, _moments(sigma)
         normal = _BERRY_ESSEEN * third * (1.0 / math.sqrt(t) + 1.0 / math.sqrt(t - 1.0))
         shift = s / math.sqrt(t - 1.0) + third / (6.0 * (t - 1.0) ** 1.5)
-        # far more than a dozen roundings
-        one = min((normal + shift / math.sqrt(2.0 * math.pi)) * (1.0 + 1e-14), 1.0)
-        return -math.expm1(rounds * math.log1p(-one)) if one < 1.0 else float(rounds > 0)
+        one = min((normal + shift / math.sqrt(2.0 * math.pi)) * (1.0 + _ROUNDED), 1.0)
+        if one == 1.0:
+            return float(rounds > 0)
+        return min(-math.expm1(rounds * math.log1p(-one)) * (1.0 + _ROUNDED), 1.0)
 
     def _outside(self, round: RandomAllocation) -> str | None:
         """The condition of the theorem that is not met, or None."""
@@ -374,8 +377,8 @@ def _moments(sigma: float) -> tuple[float, float]:
         for sign, k in orders
     ]
     # a few roundings of each term, which cancel where there is much noise
-    third = sum(terms) + 1e-14 * sum(abs(term) for term in terms)
-    return deviation * (1.0 + 1e-14), third / deviation**3 * (1.0 + 1e-14)
+    third = sum(terms) + _ROUNDED * sum(abs(term) for term in terms)
+    return deviation * (1.0 + _ROUNDED), third / deviation**3 * (1.0 + _ROUNDED)
 
 
 def _checked(round: object, rounds: object, delta: object) -> tuple[RandomAllocation, int, float]:

@@ -379,13 +379,14 @@ def _mixtures(sigma: float, steps: int, side: Bound, tail: float, width: float) 
     loss = whole_losses(losses)
     place = whole_places(loss)
     counts, points = tuple(map(int, plan.counts.tolist())), tuple(losses.tolist())
-    # both sides are asked for in turn: side by side they share the cores
-    with ThreadPoolExecutor(thread_count(2)) as threads:
+    # a lower end needs both sides, which share the cores
+    sides = {side, Bound.PESSIMISTIC}
+    with ThreadPoolExecutor(thread_count(len(sides))) as threads:
         made = {
             one: threads.submit(
                 copy_context().run, _allocations, sigma, counts, points, one, tail, width
             )
-            for one in Bound
+            for one in sides
         }
         table, highs = made[side].result(), made[Bound.PESSIMISTIC].result()
     if not upper:
