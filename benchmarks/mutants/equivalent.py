@@ -196,7 +196,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "counted there. Edges do not depend on the side.",
         (
             "sums/doubling.py sum_cells: other side: _Addition(Bound.OPTIMISTIC, min(width, "
-            "_WIDEST), 0.0, 1)",
+            "DOUBLING.widest), 0.0, 1)",
             "sums/doubling.py _Addition._cells: left out: roundings(terms)",
             "sums/doubling.py _Addition._edges: left out: roundings(4)",
             "sums/doubling.py _Addition._unlikely: left out: log_ndtr(-np.abs(score))",
@@ -222,7 +222,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "counted.",
         (
             "sums/heavy_tails.py heavy_positive_part: other side: _positive_part(one, n, "
-            "Bound.OPTIMISTIC, _ROUGH, tail)",
+            "Bound.OPTIMISTIC, HEAVY.rough, tail)",
         ),
     ),
     (
@@ -248,7 +248,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Waves take 19 roundings of their argument, their products and sums four for each "
         "message and ten: the other terms, nine for each message and 256, hold both.",
-        ("sums/tilted.py Tilted.rounding: left out: 3.0 * WAVE_ERROR",),
+        ("sums/tilted.py Tilted.rounding: left out: 3.0 * NODES.wave_error",),
     ),
     (
         "phi is that of distances from the mean as it was rounded. That angles t times the mean "

@@ -33,27 +33,9 @@ import numpy as np
 from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, roundings
-from shuffle_accountant.sums.chain_cells import NEAR, shares, sum_edges
-from shuffle_accountant.sums.chain_law import OWN
+from shuffle_accountant.sums.chain_cells import shares, sum_edges
 from shuffle_accountant.sums.doubling import SumLaw
-
-# Deviation that rounding takes from the noise, in steps between nodes; see above.
-_TAKEN = 0.65
-# Step between nodes, in deviations of a chain's noise, and at most this, in nats.
-_STEP, _LONGEST = 0.14, 0.5
-# Part of all variance that cells of the independent part may take, and their largest length, in
-# deviations of the part.
-_APART, _WIDEST = 1e-3, 1.0
-# Number of bins for which widths are as stated. For fewer they are narrower, in proportion to the
-# root of the number, and for more of them wider, by no more than these factors.
-_FEW, _FINEST, _COARSEST = 30, 0.6, 2.5
-# Part of the sum's variance that its cells may take.
-_CELLS = 4e-3
-# Deviations up to which nodes that reach so far are as close as stated; for deeper tails, down to
-# 1e-300, they are farther apart. With all factors, rounding takes at most 0.85 of the noise.
-_USUAL = 10.0
-# Probability up to which a cell is left out: its mean would lack digits, and may lie outside of it.
-_SCARCE = 1e-290
+from shuffle_accountant.sums.settings import CHAINS, CHAINS_BELOW
 
 # Probabilities and moments by state and cell, the first cell that holds anything, and their end.
 _Held = tuple[Array, int, int]
@@ -88,22 +70,25 @@ def chain_below(
     bins = scales.size
     deviation = math.sqrt(common)
     noise = deviation * math.sqrt(1.0 - theta * theta)
-    coarser = min(max((bins / _FEW) ** 0.5, _FINEST), _COARSEST)
+    coarser = min(max((bins / CHAINS_BELOW.few) ** 0.5, CHAINS_BELOW.finest), CHAINS_BELOW.coarsest)
     farthest = math.sqrt(-2.0 * math.log(0.1 * tail / bins))
-    coarser *= max(farthest / _USUAL, 1.0)
-    step = min(_STEP * coarser * noise, _LONGEST)
+    coarser *= max(farthest / CHAINS_BELOW.usual, 1.0)
+    step = min(CHAINS_BELOW.step * coarser * noise, CHAINS_BELOW.longest)
     reach = deviation * farthest
     below = math.ceil(reach / step)
     above = math.ceil((reach + common) / step)
     nodes = step * np.arange(-below, above + 1.0)
-    taken = _TAKEN * step
+    taken = CHAINS_BELOW.taken * step
     start = _rounded(np.zeros(1), deviation, taken, nodes, powers)[0]
     turn = _rounded(theta * nodes, noise, taken, nodes, powers)
-    cell = min(coarser * math.sqrt(12.0 * _APART * (common + own) / max(own, 1e-300)), _WIDEST)
+    cell = min(
+        coarser * math.sqrt(12.0 * CHAINS_BELOW.apart * (common + own) / max(own, 1e-300)),
+        CHAINS_BELOW.widest_apart,
+    )
     other, chance = _cells(own, cell, 0.1 * tail / bins)
     largest = math.exp(float(nodes[-1]) - 0.5 * common) * float(other[-1])
-    cells = coarser * coarser * _CELLS
-    edges, equal = sum_edges(bins, common, theta, own, cells, NEAR * far, largest)
+    cells = coarser * coarser * CHAINS_BELOW.cells
+    edges, equal = sum_edges(bins, common, theta, own, cells, CHAINS.near * far, largest)
     add: Any = compiled(merged)
     backwards = np.ascontiguousarray(turn.T)
     ranges = shares(nodes.size, other.size * edges.size)
@@ -151,8 +136,8 @@ def law_of(held: Array, bins: int, rounding: float) -> SumLaw:
         rounding: relative error of both by sums and products.
     """
     mass, moment = held.sum(axis=1)
-    there = mass > _SCARCE
-    error = bins * OWN + rounding
+    there = mass > CHAINS_BELOW.scarce
+    error = bins * CHAINS.own_error + rounding
     mass, value = mass[there], moment[there] / mass[there]
     return SumLaw(
         value=value,
@@ -214,7 +199,7 @@ def means_of(held: Array) -> Array:
     Returns:
         Moments over probabilities, 0 where a cell is empty.
     """
-    scarce = held[0] <= _SCARCE
+    scarce = held[0] <= CHAINS_BELOW.scarce
     np.copyto(held, 0.0, where=scarce)
     found: Array = np.zeros(held.shape[1:])
     np.divide(held[1], held[0], out=found, where=~scarce)

@@ -14,25 +14,10 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.compiled import thread_count
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.sums.settings import CHAINS, DOUBLING
 
-# What far cells are wider by than the first ones, in their distance from the last even one.
-_FAR_CELLS = 0.05
-# Largest epsilon, in nats, for which cells are of equal width up to where it is decided: farther
-# out a sum is hardly more than one ratio, which wider cells hold as well.
-_EVEN_EPSILON = 1.2
-# Cells are of equal width up to this many times the sum at which the divergence is to be tight, but
-# they are no more than this many, and wide enough to reach that many times the sum's mean.
-NEAR, _MOST_EVEN = 1.4, 12_000
-# Width of cells for small sums, in the sum at which the divergence is to be tight, and how many
-# times that sum has them at most.
-_SMALL_CELLS, _SMALL_SUMS = 0.1, 100.0
 # Number of neighbouring sums that are added at once where one cell holds them all.
 _BLOCK = 16
-# Products that are worth a thread of their own, about a millisecond; and parts of a loop for each
-# of its threads, as some take longer than others.
-_WORTH_A_THREAD, _PARTS = 1 << 20, 4
-# Number of bins after which cells that hold next to no mass are cleared.
-CLEARED = 4
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array, Array, Array]
 """Values that are added to sums: starts, rows, shifts, values, weights, uppers.
@@ -50,8 +35,8 @@ def shares(states: int, products: int) -> list[tuple[int, int]]:
         states: their number, >= 1.
         products: of one of them.
     """
-    threads = thread_count(states * products / _WORTH_A_THREAD)
-    parts = min(threads * _PARTS, states) if threads > 1 else 1
+    threads = thread_count(states * products / DOUBLING.worth_a_thread)
+    parts = min(threads * CHAINS.parts, states) if threads > 1 else 1
     return list(pairwise(states * part // parts for part in range(parts + 1)))
 
 
@@ -65,9 +50,9 @@ def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:
             which divergences are linear.
     """
     if not small:
-        return NEAR * bins * math.exp(min(epsilon, _EVEN_EPSILON)), math.inf
+        return CHAINS.near * bins * math.exp(min(epsilon, CHAINS.even_epsilon)), math.inf
     sums = bins * math.exp(-epsilon)
-    return NEAR * min(float(bins), _SMALL_SUMS * sums), _SMALL_CELLS * sums
+    return CHAINS.near * min(float(bins), CHAINS.small_sums * sums), CHAINS.small_cells * sums
 
 
 def sum_edges(
@@ -99,14 +84,22 @@ def sum_edges(
     # heavy tails have cells of their own width: only the bulk is to be resolved
     variance = min(variance, bins * (bins + 10.0) * 4.0)
     width = min(math.sqrt(6.0 * added * variance / bins), widest)
-    if even >= NEAR * bins:  # up to the mean, and not to small sums alone
-        width = max(width, NEAR * bins / _MOST_EVEN)
-    count = min(math.ceil(even / width), _MOST_EVEN) + 1
+    if even >= CHAINS.near * bins:  # up to the mean, and not to small sums alone
+        width = max(width, CHAINS.near * bins / CHAINS.most_even)
+    count = min(math.ceil(even / width), CHAINS.most_even) + 1
     found = [width * np.arange(count)]
     last, top = float(found[0][-1]), even + bins * largest
-    growing = math.ceil(math.log1p((top - last) * _FAR_CELLS / width) / math.log1p(_FAR_CELLS)) + 1
+    growing = (
+        math.ceil(
+            math.log1p((top - last) * CHAINS.far_cells / width) / math.log1p(CHAINS.far_cells)
+        )
+        + 1
+    )
     found.append(
-        last + width / _FAR_CELLS * np.expm1(np.arange(1, growing + 1) * math.log1p(_FAR_CELLS))
+        last
+        + width
+        / CHAINS.far_cells
+        * np.expm1(np.arange(1, growing + 1) * math.log1p(CHAINS.far_cells))
     )
     return np.concatenate(found), count
 

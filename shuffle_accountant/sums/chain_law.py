@@ -33,7 +33,6 @@ from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, raised, roundings
 from shuffle_accountant.sums.chain_cells import (
-    CLEARED,
     added,
     added_beyond,
     entries_of,
@@ -43,22 +42,7 @@ from shuffle_accountant.sums.chain_cells import (
     window,
 )
 from shuffle_accountant.sums.doubling import SumLaw
-
-# Part of the sum's variance that the cells of sums may add, and of the chain's that its nodes may
-# add; up to _FEW bins. For more of them, in proportion to their number, nodes add more, by no more
-# than _COARSEST times, and cells the square of that.
-_CELLS, _NODES, _FEW, _COARSEST = 1e-3, 3e-3, 50, 7.0
-# Most that nodes may lower a power's mean by, all distances together, for up to _FEW bins and an
-# epsilon of at most 1 nat; in proportion to a larger epsilon, up to four times for more bins.
-_LOWERED = 1e-3
-# Largest distance of nodes, in logarithms of ratios.
-LONGEST = 0.8
-# Length of a step of the independent part, in its deviations: a fiftieth of its variance.
-_STEP = 0.35
-# Factor of what cells and nodes of a ring may add: it is followed once for every value of a bin.
-_RING = 4.0
-# Errors of one step, relative: of a normal cell's probability and of the share of its upper node.
-OWN = 1e-11
+from shuffle_accountant.sums.settings import CHAINS
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,10 +121,10 @@ def ring_sum(
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
         small: whether it is to be tight for small sums, as the order (Q, P) asks for.
     """
-    line = _resolved(bins, common, theta, own, tail, epsilon, _RING, small)
+    line = _resolved(bins, common, theta, own, tail, epsilon, CHAINS.ring, small)
     deviation = math.sqrt(common)
     # of all values that are rounded it is one, which few bins depend on
-    step = min(line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0)), LONGEST)
+    step = min(line.step * math.sqrt(max(0.5 * bins * (1.0 - theta * theta), 1.0)), CHAINS.longest)
     firsts = nodes_of(deviation, step, 0.1 * tail / bins)
     chances = rounded_to_nodes(np.zeros(1), deviation, firsts)[0]
     # of a chain that may go around any number of times
@@ -226,19 +210,19 @@ def _resolved(
     deviation = math.sqrt(common)
     powers = theta ** np.arange(1.0, min(bins, 4000))
     lowered = float(np.sum(powers * (1.0 - powers)))
-    more = min(max(bins / _FEW, 1.0), _COARSEST)
-    cells = coarser * more * more * _CELLS
-    step = deviation * math.sqrt(6.0 * coarser * more * _NODES * (1.0 - theta * theta))
+    more = min(max(bins / CHAINS.few, 1.0), CHAINS.coarsest)
+    cells = coarser * more * more * CHAINS.cells
+    step = deviation * math.sqrt(6.0 * coarser * more * CHAINS.nodes * (1.0 - theta * theta))
     if lowered > 0.0:
-        most = coarser * min(more, 4.0) * _LOWERED * max(epsilon, 1.0)
-        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)), LONGEST)
+        most = coarser * min(more, 4.0) * CHAINS.lowered * max(epsilon, 1.0)
+        step = min(step, math.log1p(math.sqrt(8.0 * most / lowered)), CHAINS.longest)
     nodes = nodes_of(deviation, step, 0.1 * tail / bins)
     spread = math.sqrt(own)
     other = np.zeros(1, np.float64)
     if own > 0.0:
         reach = math.sqrt(-2.0 * math.log(0.01 * tail / bins)) + spread
-        steps = math.ceil(reach / _STEP)
-        other = np.asarray(_STEP * spread * np.arange(-steps, steps + 1.0))
+        steps = math.ceil(reach / CHAINS.own_step)
+        other = np.asarray(CHAINS.own_step * spread * np.arange(-steps, steps + 1.0))
     chance = rounded_to_nodes(np.zeros(1), spread, other)[0] if own > 0.0 else np.ones(1)
     ratio, apart = np.exp(nodes - 0.5 * common), np.exp(other - 0.5 * own)
     near, widest = even_range(bins, epsilon, small)
@@ -276,14 +260,14 @@ def _bounded(
     if line.spread > 0.0:
         lost += beyond(bins, line.spread, line.other)
     held = np.flatnonzero(mass)
-    error = steps * (OWN + roundings(2.0 * (line.nodes.size + line.other.size) + 16.0))
+    error = steps * (CHAINS.own_error + roundings(2.0 * (line.nodes.size + line.other.size) + 16.0))
     law = SumLaw(
         value=line.edges[held],
         mass=raised(mass[held], error),
         count=bins,
         lost_gain=(gain / bins + lost) * (1.0 + error),
         lost=(left + lost) * (1.0 + error),
-        moved=bins * (OWN + roundings(16)),
+        moved=bins * (CHAINS.own_error + roundings(16)),
         reach=float(line.edges[held[-1]]),
     )
     return ChainSum(law, math.exp(short) * (1.0 + roundings(64)))
@@ -367,7 +351,7 @@ def _followed(
                 chances = turn(place + 1)
                 out[:, low:high] = chances @ out[:, low:high]
                 left, gain = chances @ left, chances @ gain
-            if place % CLEARED == 0:
+            if place % CHAINS.cleared == 0:
                 low, high = window(out, line.edges, low, high, left, gain, line.ratio, budget)
             mass = out
     return _Held(mass, left, gain, high)

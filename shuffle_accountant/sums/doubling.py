@@ -40,31 +40,7 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.even_cells import EvenCells, even_cells
 from shuffle_accountant.sums.pairs import pair_sums
-
-# Before cells are chosen, a sum's distribution function is sketched: from about this many groups of
-# atoms of each law, at this many normal scores.
-_SKETCH, _PLACES = 80, 160
-# The sums of this many likeliest values of each law are edges of cells: few values stay exact.
-_LIKELIEST = 4
-# Largest width of cells that may be asked for, in normal scores.
-_WIDEST = 0.05
-# Cells of one law are at most this many, but for edges at likely values.
-_MOST_CELLS = 4608
-# Cells in heavy tails are narrower by at most the root of this.
-_HEAVIEST = 4.0
-# Cells of a single value added to a sum of n are sqrt(_COARSER * n) times as wide as the sum's, at
-# most _COARSEST normal scores: it adds _COARSER of the error that an addition adds.
-_COARSER, _COARSEST = 0.1, 0.1
-# Where the tail beyond a cell costs less than _NEAR_BUDGET times what may be left out, the cell is
-# wider by the root of the quotient, at most _WIDER times.
-_NEAR_BUDGET, _WIDER = 1e8, 8.0
-# Spacing of a lattice, which is cheap, relative to the width of cells (in deviations of the law).
-# If a law needed a lattice of more points than _MOST_EVEN, all pairs of atoms are added instead.
-_CLOSER, _MOST_EVEN = 0.8, 5000
-# A sum is on a lattice only if its longer summand has no value below this part of its mean.
-_AWAY_FROM_0 = 0.1
-# A sum is moved to a lattice of larger spacing if that is more than this many times the present.
-_SPREAD_APART = 1.25
+from shuffle_accountant.sums.settings import DOUBLING
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,8 +107,8 @@ def power(one: SumLaw, count: int, side: Bound, *, width: float, tail: float) ->
     if one.value.size == 0:
         return replace(one, count=one.count * count)
     budget = tail / additions(count)
-    step = _Addition(side, min(width, _WIDEST), budget, one.count * count)
-    if count > 1 and one.value.size > _MOST_CELLS:
+    step = _Addition(side, min(width, DOUBLING.widest), budget, one.count * count)
+    if count > 1 and one.value.size > DOUBLING.most_cells:
         one = step.add(SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0), one)
     law = one
     for digit in bin(count)[3:]:
@@ -150,7 +126,7 @@ def single_width(width: float, count: int) -> float:
 
     Both widths are in normal scores.
     """
-    return min(math.sqrt(_COARSER * count) * width, _COARSEST)
+    return min(math.sqrt(DOUBLING.coarser * count) * width, DOUBLING.coarsest)
 
 
 def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
@@ -215,12 +191,12 @@ def coarser(law: SumLaw, width: float, side: Bound) -> SumLaw:
 
 def add(a: SumLaw, b: SumLaw, side: Bound, *, width: float, budget: float, users: int) -> SumLaw:
     """The law of the sum of a value of each of two laws; see `_Addition`."""
-    return _Addition(side, min(width, _WIDEST), budget, users).add(a, b)
+    return _Addition(side, min(width, DOUBLING.widest), budget, users).add(a, b)
 
 
 def sum_cells(a: SumLaw, b: SumLaw, *, width: float) -> Array:
     """Lower ends of cells, ``width`` normal scores wide, for the sum of a value of each law."""
-    return _Addition(Bound.OPTIMISTIC, min(width, _WIDEST), 0.0, 1)._edges(a, b)
+    return _Addition(Bound.OPTIMISTIC, min(width, DOUBLING.widest), 0.0, 1)._edges(a, b)
 
 
 @dataclass(frozen=True)
@@ -273,15 +249,15 @@ class _Addition:
         if large.signed or small.signed or large.count == 0:
             return None
         mean, spread = _moments(large)
-        if large.value[0] < _AWAY_FROM_0 * mean or not 0.0 < spread < math.inf:
+        if large.value[0] < DOUBLING.away_from_0 * mean or not 0.0 < spread < math.inf:
             return None
-        spacing = large.cells.spacing if large.cells else _CLOSER * self.width * spread
+        spacing = large.cells.spacing if large.cells else DOUBLING.closer * self.width * spread
         points = max(float(law.value[-1] - law.value[0]) for law in (a, b)) / spacing
-        if not points <= _MOST_EVEN:
+        if not points <= DOUBLING.most_even:
             return None
         # rounding errors of the sum of all, of the smallest values too, stay below what cells do
         terms = convolution_roundings(math.ceil(points) + 2, math.ceil(points) + 2)
-        if roundings(terms) * (self.users / large.count) > _AWAY_FROM_0 * self.width**2:
+        if roundings(terms) * (self.users / large.count) > DOUBLING.away_from_0 * self.width**2:
             return None
         means = self.side is Bound.OPTIMISTIC
         on = large.cells or even_cells(large.value, large.mass, spacing, means=means)
@@ -292,8 +268,8 @@ class _Addition:
         else:
             other = even_cells(small.value, small.mass, spacing, means=means)
         found = on.plus(other)
-        apart = _CLOSER * self.width * math.hypot(spread, _moments(small)[1])
-        return found.spaced(apart) if apart > _SPREAD_APART * spacing else found
+        apart = DOUBLING.closer * self.width * math.hypot(spread, _moments(small)[1])
+        return found.spaced(apart) if apart > DOUBLING.spread_apart * spacing else found
 
     def _on_lattice(self, a: SumLaw, b: SumLaw, cells: EvenCells) -> SumLaw:
         """The bound of the law of the sum, from its masses and moments on the lattice."""
@@ -311,7 +287,7 @@ class _Addition:
         density = self._density(a, b, value, score) / self._unlikely(a, b, value, score)
         place = np.append(0.0, np.cumsum(np.diff(score) * density))
         cells = math.ceil(float(place[-1]) / self.width) + 1
-        goals = np.linspace(0.0, place[-1], min(max(cells, 8), _MOST_CELLS))
+        goals = np.linspace(0.0, place[-1], min(max(cells, 8), DOUBLING.most_cells))
         edges = np.interp(goals, place, value)
         # a value that has much of the mass is not spread over a cell
         edges = np.union1d(edges, np.add.outer(_likeliest(a), _likeliest(b)))
@@ -326,10 +302,10 @@ class _Addition:
         count = max(a.count + b.count, 1)
         cost = (np.abs(value) + self.users) / count
         beyond = log_ndtr(-np.abs(score)) + np.log(np.maximum(cost, 1e-300))
-        most = math.log(max(_NEAR_BUDGET * self.budget, 1e-300))
+        most = math.log(max(DOUBLING.near_budget * self.budget, 1e-300))
         # the likelier end of a cell decides
         wider = np.exp(0.5 * (most - np.maximum(beyond[1:], beyond[:-1])))
-        return np.asarray(np.clip(wider, 1.0, _WIDER))
+        return np.asarray(np.clip(wider, 1.0, DOUBLING.wider))
 
     @staticmethod
     def _density(a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
@@ -339,7 +315,7 @@ class _Addition:
         mean = float(a.mass @ a.value + b.mass @ b.value)
         ratio = np.diff(np.log(np.abs(value - mean) + 1e-300))
         heavy = np.abs(score[1:] * ratio) / np.maximum(np.diff(score), 1e-300)
-        return np.asarray(np.sqrt(np.clip(heavy, 1.0, _HEAVIEST)))
+        return np.asarray(np.sqrt(np.clip(heavy, 1.0, DOUBLING.heaviest)))
 
 
 def pruned(law: SumLaw, budget: float, users: int) -> SumLaw:
@@ -384,7 +360,7 @@ def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
 
 def _likeliest(law: SumLaw) -> Array:
     """The few values of the largest masses."""
-    few = min(_LIKELIEST, law.mass.size)
+    few = min(DOUBLING.likeliest, law.mass.size)
     return law.value[np.argpartition(law.mass, -few)[-few:]]
 
 
@@ -401,7 +377,7 @@ def _moments(law: SumLaw) -> tuple[float, float]:
 
 def _sketch(law: SumLaw) -> tuple[Array, Array]:
     """Neighbouring atoms taken together: means and masses of groups."""
-    stride = max(law.value.size // _SKETCH, 1)
+    stride = max(law.value.size // DOUBLING.sketch, 1)
     starts = np.arange(0, law.value.size, stride)
     mass = np.add.reduceat(law.mass, starts)
     moment = np.add.reduceat(law.mass * law.value, starts)
@@ -421,7 +397,7 @@ def _scores(a: SumLaw, b: SumLaw) -> tuple[Array, Array]:
         return edges[:1], np.zeros(1)
     score = _quantiles(below[held], above[held])
     # evenly spaced, so that the far tails have their share
-    goals = np.linspace(score[0], score[-1], _PLACES)
+    goals = np.linspace(score[0], score[-1], DOUBLING.places)
     return np.interp(goals, score, edges[1:][held]), goals
 
 

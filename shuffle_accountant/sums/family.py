@@ -8,28 +8,21 @@ import numpy as np
 
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw, add
-
-BITS = 7
-"""Numbers of values are rounded down to this many significant binary digits."""
-
-# The part of a number of values in the last _LAST of its significant binary digits is added in
-# cells wider by the factor _WIDER: that is done once; errors of all other additions add up.
-_WIDER = 2.0
-_LAST = 4
+from shuffle_accountant.sums.settings import DOUBLING
 
 
 def rounded_counts(first: int, last: int) -> list[int]:
-    """The numbers from ``first`` to ``last`` that have at most `BITS` significant binary digits."""
+    """Numbers from ``first`` to ``last`` of at most ``DOUBLING.bits`` significant binary digits."""
     counts, count = [], rounded_count(first)
     while count <= last:
         counts.append(count)
-        count += 1 << max(count.bit_length() - BITS, 0)
+        count += 1 << max(count.bit_length() - DOUBLING.bits, 0)
     return counts
 
 
 def rounded_count(count: int) -> int:
-    """A number rounded down to `BITS` significant binary digits."""
-    shift = max(count.bit_length() - BITS, 0)
+    """A number rounded down to ``DOUBLING.bits`` significant binary digits."""
+    shift = max(count.bit_length() - DOUBLING.bits, 0)
     return count >> shift << shift
 
 
@@ -61,11 +54,11 @@ class SumFamily:
 
     def law(self, count: int) -> SumLaw:
         """The law of the sum of ``count`` copies, a number from `rounded_counts`."""
-        shift = max(count.bit_length() - BITS, 0)
-        last = (count >> shift) % (1 << _LAST) << shift
-        if count < 2 << _LAST or last == 0:
+        shift = max(count.bit_length() - DOUBLING.bits, 0)
+        last = (count >> shift) % (1 << DOUBLING.last_bits) << shift
+        if count < 2 << DOUBLING.last_bits or last == 0:
             return self._summed(count)
-        return self._add(self._widened(count - last), self._widened(last), _WIDER)
+        return self._add(self._widened(count - last), self._widened(last), DOUBLING.last_wider)
 
     def _summed(self, count: int) -> SumLaw:
         """The law of ``count`` copies by way of powers of two, cached: all counts share these."""
@@ -75,10 +68,10 @@ class SumFamily:
         return self._fine[count]
 
     def _widened(self, count: int) -> SumLaw:
-        """The law of ``count`` copies in cells wider by `_WIDER`, cached."""
+        """The law of ``count`` copies in cells wider by `DOUBLING.last_wider`, cached."""
         if count not in self._wide:
             nothing = SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0)
-            self._wide[count] = self._add(nothing, self._summed(count), _WIDER)
+            self._wide[count] = self._add(nothing, self._summed(count), DOUBLING.last_wider)
         return self._wide[count]
 
     def _add(self, a: SumLaw, b: SumLaw, wider: float = 1.0) -> SumLaw:

@@ -36,27 +36,8 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.doubling import SumLaw, additions, merged, power, pruned
 from shuffle_accountant.sums.nodes import node_table
 from shuffle_accountant.sums.question import MessageRows
+from shuffle_accountant.sums.settings import HEAVY
 
-# Least width of cells, in normal scores.
-_LEAST_WIDTH = 0.005
-# If the mean positive part is at most this part of the largest size of a value, only trivial bounds
-# are given.
-_FARTHEST = 1e-100
-# The tail that may be left out is at least _NEGLIGIBLE of the answer, which is first computed in
-# wide cells (of resolution _ROUGH): values further out would only spread the cells, and rounding
-# errors are relative to them.
-_NEGLIGIBLE, _ROUGH = 1e-10, 1e-2
-# Values above the sum's mean, below 0, times one of these shares count as large: the first share
-# with which sums without a large value add less than _WITHOUT of the width aimed for. At last all
-# that are positive do: rare values far below 0 may decide the mean, and no usual sum.
-_LARGE, _WITHOUT = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0), 1e-3
-# Sums with several large values may add this part of the width aimed for.
-_SEVERAL = 0.1
-# Large values are gathered whose distances from the size of the sum's mean are within this factor,
-# or below this part of that mean.
-_GROWTH, _NEAREST = 1.25, 1e-3
-# Other values within this factor of one another are gathered.
-_GATHERED = 1.03
 # Exponents of Chernoff's bounds, in inverse largest values.
 _EXPONENTS = 2.0 ** np.arange(-4.0, 9.0, 0.5)
 
@@ -78,26 +59,26 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
     rough = n * float(np.sum(mass * np.maximum(value - away, kept * np.maximum(value, 0.0))))
     if n == 1 or not away > 0.0 or not rough > 0.0:
         return None
-    for share in _LARGE:
+    for share in HEAVY.large:
         large = value > share * away
         chance, gain = float(np.sum(mass[large])), float(np.sum((mass * value)[large]))
         small = _without_large(value[~large], mass[~large], n, chance)
-        if small <= _WITHOUT * width * rough:
+        if small <= HEAVY.without * width * rough:
             break
     else:
         return None
     several = (n * gain) * ((n - 1.0) * chance)
-    if several > _SEVERAL * width * rough:
+    if several > HEAVY.several * width * rough:
         return None
     v, p = value[large], mass[large]
     if share > 0.0:
         # a convex function bends next to the size of the sum's mean, without the large values
         bend = away + n * gain
-        at, weight = _gathered(v, p, v - bend, _NEAREST * bend, _GROWTH, side)
+        at, weight = _gathered(v, p, v - bend, HEAVY.nearest * bend, HEAVY.growth, side)
     else:
-        at, weight = _gathered(v, p, v, LIMITS.underflow, _GATHERED, side)
+        at, weight = _gathered(v, p, v, LIMITS.underflow, HEAVY.gathered, side)
     v, p = value[~large], mass[~large]
-    rest, q = _gathered(v, p, v, LIMITS.underflow, _GATHERED, side)
+    rest, q = _gathered(v, p, v, LIMITS.underflow, HEAVY.gathered, side)
     # ratios are moved by more than they, and their differences, are rounded
     up = roundings(8) if side is Bound.PESSIMISTIC else -roundings(8)
     r0 = (np.maximum(rest, 0.0) + at[:, None] / (n - 1.0)) * (1.0 + up)
@@ -174,12 +155,12 @@ def heavy_positive_part(
     # each value's positive part on its own: what the positive part of the sum can't exceed
     alone = raised(n * scale, pairwise_sum(own=2))
     reach = float(np.max(np.abs(value)))
-    if scale <= max(tail, _FARTHEST * reach):
+    if scale <= max(tail, HEAVY.farthest * reach):
         return alone if side is Bound.PESSIMISTIC else 0.0
     one, tail = SumLaw(value / scale, mass, 1, 0.0, 0.0, roundings(8), 0.0), tail / scale
-    if resolution < _ROUGH:
-        rough = _positive_part(one, n, Bound.OPTIMISTIC, _ROUGH, tail)
-        tail = max(tail, _NEGLIGIBLE * rough / n)
+    if resolution < HEAVY.rough:
+        rough = _positive_part(one, n, Bound.OPTIMISTIC, HEAVY.rough, tail)
+        tail = max(tail, HEAVY.negligible * rough / n)
     found = rounded(scale * _positive_part(one, n, side, resolution, tail), 3)
     return min(outwards(found, roundings(4), upper=side is Bound.PESSIMISTIC), alone)
 
@@ -188,7 +169,7 @@ def _positive_part(one: SumLaw, n: int, side: Bound, resolution: float, tail: fl
     """`heavy_positive_part` for ascending values whose positive parts have mean 1."""
     one = pruned(one, tail / (additions(n) + 1), n)
     one = replace(one, reach=float(np.max(np.abs(one.value))))
-    width = max(math.sqrt(6.0 * resolution / additions(n)), _LEAST_WIDTH)
+    width = max(math.sqrt(6.0 * resolution / additions(n)), HEAVY.least_width)
     law = power(one, n, side, width=width, tail=tail)
     upper = side is Bound.PESSIMISTIC
     error = law.moved * law.sizes(law.value) * (1.0 if upper else -1.0)

@@ -30,7 +30,6 @@ from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, Bound, raised, roundings
 from shuffle_accountant.sums.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.sums.chain_cells import (
-    CLEARED,
     Entries,
     added,
     added_beyond,
@@ -39,33 +38,9 @@ from shuffle_accountant.sums.chain_cells import (
     sum_edges,
     window,
 )
-from shuffle_accountant.sums.chain_law import LONGEST, OWN, beyond
+from shuffle_accountant.sums.chain_law import beyond
 from shuffle_accountant.sums.doubling import SumLaw
-
-# Step between nodes, in deviations, from above and from below, and its factor for the order (Q, P),
-# which seldom decides; for a number of bins, and in proportion to its fourth root.
-_STEP, _STEP_BELOW, _OTHER, _BINS = 0.05, 0.065, 2.7, 64
-# Part of the sum's variance that its cells may add or take; and for the order (Q, P), in which
-# small sums decide.
-_CELLS, _CELLS_OTHER = 2e-2, 5e-3
-# Epsilon, in nats, down to which from 1 on cells become narrower, in proportion to it, and steps
-# wider, to its root: small ones are decided by the bulk of the sum, large ones by single ratios.
-_SMALLEST = 0.3
-# Distance from the mean, in deviations, from which on steps grow with its square: where one ratio
-# alone moves the sum little, and where it decides. It decides if at a score of 5 it is as large as
-# the sum's deviation.
-_DENSE, _DENSEST, _LARGE = 2.5, 4.6, 5.0
-# Powers below this one are not kept between scores farther apart, as shares of nodes would be lost
-# to round-off: all scores are a step apart then.
-_LEAST_POWER = 0.05
-# Least steps are equal up to round-off, which this factor is far above.
-_LEAST_STEP = 1.001
-# Ratios below this many cells are taken as the two edges next to them where sums leave the even
-# cells, which neighbouring states share.
-_SINGLE = 16
-# Values beyond the outermost nodes may have this many times the probability that may be left out,
-# which the engine sets to a billionth of delta or less.
-_OFF_NODES = 1e5
+from shuffle_accountant.sums.settings import CHAINS, TWO_BANDS
 
 
 def pair_sum(
@@ -92,24 +67,30 @@ def pair_sum(
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
     """
     largest, variance = max(first, second), first * first + second * second
-    upper, wider = side is Bound.PESSIMISTIC, _OTHER if powers else 1.0
-    near_one = min(max(epsilon, _SMALLEST), 1.0)
-    coarser = wider * (bins / _BINS) ** 0.25 / math.sqrt(near_one)
-    rare = min(_OFF_NODES * tail, 1e-6) / bins
-    step = min(coarser * (_STEP if upper else _STEP_BELOW), LONGEST / largest)
+    upper, wider = side is Bound.PESSIMISTIC, TWO_BANDS.other if powers else 1.0
+    near_one = min(max(epsilon, TWO_BANDS.smallest), 1.0)
+    coarser = wider * (bins / TWO_BANDS.bins) ** 0.25 / math.sqrt(near_one)
+    rare = min(TWO_BANDS.off_nodes * tail, 1e-6) / bins
+    step = min(
+        coarser * (TWO_BANDS.step if upper else TWO_BANDS.step_below), CHAINS.longest / largest
+    )
     theta = first * second / variance
     spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
-    dense = _DENSE * math.exp(_LARGE * largest) / math.sqrt(spread)
+    dense = TWO_BANDS.dense * math.exp(TWO_BANDS.large * largest) / math.sqrt(spread)
     least = 1.0 if powers else min(one for one in (first, second, last) if one) / largest
-    dense = math.inf if least < _LEAST_POWER else min(max(dense, _DENSE), _DENSEST)
+    dense = (
+        math.inf
+        if least < TWO_BANDS.least_power
+        else min(max(dense, TWO_BANDS.dense), TWO_BANDS.densest)
+    )
     score = _scores(largest, step, rare, dense)
     if upper:
-        nodes, chance = largest * score, _spread(score, largest, least, _LEAST_STEP * step)
+        nodes, chance = largest * score, _spread(score, largest, least, TWO_BANDS.least_step * step)
     else:
         nodes, chance = _means(score, largest, powers)
     here, there = first / largest * nodes, second / largest * nodes
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
-    cells = near_one * (_CELLS_OTHER if powers else _CELLS)
+    cells = near_one * (TWO_BANDS.cells_other if powers else TWO_BANDS.cells)
     near, widest = even_range(bins, epsilon, powers)
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
@@ -120,7 +101,7 @@ def pair_sum(
     law = _above(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     ratios = (min(first, second) / largest, last / largest)
     part = sum(ratio * (1.0 - ratio) for ratio in ratios)
-    part *= 0.125 * math.expm1(_LEAST_STEP * step * largest) ** 2
+    part *= 0.125 * math.expm1(TWO_BANDS.least_step * step * largest) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
     # means of the factors that are rounded, which nodes farther apart raise
     parts = (first, second, last)
@@ -213,12 +194,12 @@ def _above(
     with ThreadPoolExecutor(workers) as threads:
         for place in range(bins - 1):
             moved, above = np.zeros_like(mass), np.zeros((2, count))
-            rest = edges, even, low, high, _SINGLE, moved, above
+            rest = edges, even, low, high, TWO_BANDS.single, moved, above
             calls = [(mass, *part, *rest) for part in parts]
             high = max(threads.map(lambda call: int(add(*call)), calls)) + 1
             gain = chance * (float(gain.sum()) + left @ ratios) + above[1]
             left = chance * float(left.sum()) + above[0]
-            if place % CLEARED == 0:
+            if place % CHAINS.cleared == 0:
                 low, high = window(moved, edges, low, high, left, gain, ahead, budget)
             mass = moved
     out, above = np.zeros((1, edges.size)), np.zeros((2, 1))
@@ -229,14 +210,14 @@ def _above(
     total = out[0]
     held = np.flatnonzero(total)
     # one value more than bins is put on nodes
-    error = (bins + 1) * OWN + bins * roundings(4.0 * count + 32.0)
+    error = (bins + 1) * CHAINS.own_error + bins * roundings(4.0 * count + 32.0)
     return SumLaw(
         value=edges[held],
         mass=raised(total[held], error),
         count=bins,
         lost_gain=float(gain.sum()) / bins * (1.0 + error),
         lost=float(left.sum()) * (1.0 + error),
-        moved=bins * (OWN + roundings(16)),
+        moved=bins * (CHAINS.own_error + roundings(16)),
         reach=float(edges[held[-1]]),
     )
 
@@ -288,4 +269,4 @@ def _below(
             held = moved
             low, high = kept_cells(held, low, high, budget)
     # one value more than bins is in cells
-    return law_of(held, bins, OWN + bins * roundings(4.0 * count + 64.0))
+    return law_of(held, bins, CHAINS.own_error + bins * roundings(4.0 * count + 64.0))

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.rounding import LIMITS, Array, sequential_sum
+from shuffle_accountant.sums.settings import DOUBLING
 
-# Least pairs per thread: fewer are added up before a thread has started.
-_WORTH_A_THREAD = 1 << 20
 # Rows added up in plain sums before those go into the compensated sums.
 _ROWS = 16
 # Neighbours that are added at once where a cell holds them all: where one law's values are far
@@ -84,7 +83,7 @@ def _parts(
     """The loop's arguments for all rows, in about equal shares for several threads."""
     blocks = _together(v, g, _BLOCK)
     pairs = np.cumsum(stops + 1)
-    threads = thread_count(int(pairs[-1]) // _WORTH_A_THREAD)
+    threads = thread_count(int(pairs[-1]) // DOUBLING.worth_a_thread)
     goals = pairs[-1] * (np.arange(1, threads) / threads)
     ends = [0, *np.searchsorted(pairs, goals).tolist(), u.size]
     return [(u, f, v, g, blocks, edges, stops, begin, end, same) for begin, end in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""Settings of sums over nodes: what is left out, and in which sizes work is done."""
+"""Settings of sums: accuracy aimed for, widths of cells, and limits on work. None is a proof's."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class NodeSettings:
         deep: a profile below this at a single alpha is bounded from moments and single messages.
         deep_ratio: least ratio of those lower and upper bounds.
         most_doubled: largest message space that is doubled.
+        wave_error: error of ``e^(i x) - 1`` in units of round-off of x.
     """
 
     block: int = 16
@@ -58,6 +59,236 @@ class NodeSettings:
     deep: float = 1e-50
     deep_ratio: float = 1e-3
     most_doubled: int = 1 << 13
+    wave_error: float = 32.0
 
 
 NODES = NodeSettings()
+
+
+@dataclass(frozen=True)
+class DoublingSettings:
+    """Cells of laws that are summed by doubling, and of additions of one value.
+
+    Attributes:
+        sketch: groups of atoms of each law that a sum's distribution function is sketched from
+            before its cells are chosen.
+        places: normal scores at which it is sketched.
+        likeliest: sums of this many likeliest values of each law are edges of cells.
+        widest: largest width of cells that may be asked for, in normal scores.
+        most_cells: cells of one law, but for edges at likely values.
+        heaviest: cells in heavy tails are narrower by at most the root of this.
+        coarser: cells of one value that is added to a sum of n are ``sqrt(coarser n)`` times as
+            wide as the sum's: it adds this part of the error that an addition adds.
+        coarsest: largest width of those cells, in normal scores.
+        near_budget: where the tail beyond a cell costs less than this many times what may be left
+            out, the cell is wider by the root of the quotient.
+        wider: largest factor of that.
+        closer: spacing of a lattice over the width of cells, in deviations of the law.
+        most_even: laws that need a lattice of more points have all pairs of atoms added instead.
+        away_from_0: a sum is on a lattice if its longer summand has no value below this part of
+            its mean.
+        spread_apart: a sum moves to a lattice whose spacing is at least this many times as large.
+        again_finer: relative width of the cells of results that are added once more in a step.
+        bits: numbers of values are rounded down to this many significant binary digits.
+        last_bits: values of a number's last binary digits, of these, are added in wider cells.
+        last_wider: factor of their width; it counts once, errors of all other additions add up.
+        worth_a_thread: products for which a thread is started: about a millisecond.
+    """
+
+    sketch: int = 80
+    places: int = 160
+    likeliest: int = 4
+    widest: float = 0.05
+    most_cells: int = 4608
+    heaviest: float = 4.0
+    coarser: float = 0.1
+    coarsest: float = 0.1
+    near_budget: float = 1e8
+    wider: float = 8.0
+    closer: float = 0.8
+    most_even: int = 5000
+    away_from_0: float = 0.1
+    spread_apart: float = 1.25
+    again_finer: float = 0.5
+    bits: int = 7
+    last_bits: int = 4
+    last_wider: float = 2.0
+    worth_a_thread: int = 1 << 20
+
+
+DOUBLING = DoublingSettings()
+
+
+@dataclass(frozen=True)
+class HeavyTailSettings:
+    """Which values of a heavy tail count as large, and how closely the others are summed.
+
+    Attributes:
+        least_width: least width of cells, in normal scores.
+        farthest: mean positive parts below this part of the largest size of a value have trivial
+            bounds only.
+        negligible: part of the answer that may be left out: values further out would only spread
+            the cells.
+        rough: width in which the answer is computed first, relative to it.
+        large: values above the sum's mean times one of these shares count as large: the first share
+            for which sums without a large value add little. At last all that are positive do.
+        without: part of the width aimed for that is little.
+        several: part of it that sums with several large values may add.
+        growth: large values are gathered whose distances from the sum's mean are within this
+            factor of one another,
+        nearest: or below this part of that mean.
+        gathered: other values within this factor of one another are gathered.
+    """
+
+    least_width: float = 0.005
+    farthest: float = 1e-100
+    negligible: float = 1e-10
+    rough: float = 1e-2
+    large: tuple[float, ...] = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0)
+    without: float = 1e-3
+    several: float = 0.1
+    growth: float = 1.25
+    nearest: float = 1e-3
+    gathered: float = 1.03
+
+
+HEAVY = HeavyTailSettings()
+
+
+@dataclass(frozen=True)
+class ChainSettings:
+    """Cells of sums of correlated ratios, and nodes of their chain from above.
+
+    Attributes:
+        cells: part of the sum's variance that its cells may add.
+        nodes: part of the chain's variance that its nodes may add.
+        few: bins up to which both are so. For more, nodes add more in proportion to the number, and
+            cells its square.
+        coarsest: largest factor of what nodes add.
+        lowered: most that nodes may lower a power's mean by, all distances together, for up to
+            ``few`` bins and an epsilon of at most 1 nat; in proportion to a larger epsilon, up to
+            four times for more bins.
+        longest: largest distance of nodes, in nats.
+        own_step: length of a step of the independent part, in its deviations.
+        ring: factor of what cells and nodes of a ring may add: it is followed once for every value
+            of a bin.
+        own_error: relative errors of one step: of the probability of a normal's cell, and of the
+            share of its upper node.
+        far_cells: growth of far cells in width, over their distance from the last even one.
+        even_epsilon: largest epsilon, nats, for which cells are of equal width up to where it is
+            decided: farther out a sum is hardly more than one ratio, which wider cells hold.
+        near: cells are of equal width up to this many times the sum at which the divergence is to
+            be tight, and at least up to this many times the sum's mean.
+        most_even: most cells of equal width.
+        small_cells: width of cells for small sums, over the sum at which the divergence is to be
+            tight.
+        small_sums: up to this many times that sum.
+        parts: parts of a loop for each of its threads, as some take longer than others.
+        cleared: bins after which cells of negligible mass are cleared.
+    """
+
+    cells: float = 1e-3
+    nodes: float = 3e-3
+    few: int = 50
+    coarsest: float = 7.0
+    lowered: float = 1e-3
+    longest: float = 0.8
+    own_step: float = 0.35
+    ring: float = 4.0
+    own_error: float = 1e-11
+    far_cells: float = 0.05
+    even_epsilon: float = 1.2
+    near: float = 1.4
+    most_even: int = 12_000
+    small_cells: float = 0.1
+    small_sums: float = 100.0
+    parts: int = 4
+    cleared: int = 4
+
+
+CHAINS = ChainSettings()
+
+
+@dataclass(frozen=True)
+class ChainBelowSettings:
+    """Nodes and cells of chains from below.
+
+    Attributes:
+        taken: deviation that rounding takes from the noise, in steps between nodes.
+        step: step between nodes, in deviations of the chain's noise.
+        longest: largest step, nats.
+        apart: part of all variance that cells of the independent part may take.
+        widest_apart: their largest length, in deviations of the part.
+        few: number of bins for which widths are as stated. For fewer they are narrower, in
+            proportion to the root of the number, and for more of them wider.
+        finest: least factor of that.
+        coarsest: largest factor of that.
+        cells: part of the sum's variance that its cells may take.
+        usual: deviations up to which nodes that reach so far are as close as stated; for deeper
+            tails, down to 1e-300, they are farther apart. With all factors, rounding takes at most
+            0.85 of the noise.
+        scarce: probability up to which a cell is left out: its mean would lack digits, and may lie
+            outside of it.
+    """
+
+    taken: float = 0.65
+    step: float = 0.14
+    longest: float = 0.5
+    apart: float = 1e-3
+    widest_apart: float = 1.0
+    few: int = 30
+    finest: float = 0.6
+    coarsest: float = 2.5
+    cells: float = 4e-3
+    usual: float = 10.0
+    scarce: float = 1e-290
+
+
+CHAINS_BELOW = ChainBelowSettings()
+
+
+@dataclass(frozen=True)
+class TwoBandSettings:
+    """Nodes and cells of two bands. For the order (Q, P), other values: small sums decide there.
+
+    Attributes:
+        step: step between nodes from above, in deviations, in proportion to the fourth root of the
+            number of bins.
+        step_below: the same from below.
+        other: factor of both for the order (Q, P), which seldom decides.
+        bins: number of bins for which these are as stated.
+        cells: part of the sum's variance that its cells may add or take.
+        cells_other: the same for the order (Q, P).
+        smallest: epsilon, nats, down to which from 1 on cells become narrower, in proportion to it,
+            and steps wider, to its root: small ones are decided by the bulk of the sum, large ones
+            by single ratios.
+        dense: distance from the mean, in deviations, from which on steps grow with its square,
+            where one ratio alone moves the sum little.
+        densest: the same where one ratio decides.
+        large: one ratio decides if at this score it is as large as the sum's deviation.
+        least_power: smaller powers are not kept between scores farther apart, as shares of nodes
+            would be lost to round-off: all scores are a step apart then.
+        least_step: factor far above the round-off between steps that should be equal.
+        single: ratios below this many cells are taken as the two edges next to them where sums
+            leave the even cells, which neighbouring states share.
+        off_nodes: values beyond the outermost nodes may have this many times the probability that
+            may be left out, which the engine sets to a billionth of delta or less.
+    """
+
+    step: float = 0.05
+    step_below: float = 0.065
+    other: float = 2.7
+    bins: int = 64
+    cells: float = 2e-2
+    cells_other: float = 5e-3
+    smallest: float = 0.3
+    dense: float = 2.5
+    densest: float = 4.6
+    large: float = 5.0
+    least_power: float = 0.05
+    least_step: float = 1.001
+    single: int = 16
+    off_nodes: float = 1e5
+
+
+TWO_BANDS = TwoBandSettings()

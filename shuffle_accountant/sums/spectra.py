@@ -135,7 +135,7 @@ def of_blocks(rows: Tilted, users: tuple[int, int], first: Array, left_out: Arra
 
 
 def _waves(angle: Array) -> Complex:
-    """``e^(i x) - 1``, off by `WAVE_ERROR` units of round-off of x: nothing is lost near 0.
+    """``e^(i x) - 1``, off by ``NODES.wave_error`` units of round-off of x: nothing is lost near 0.
 
     ``-t sin x + i sin x`` with ``t = tan(x/2)``: as in `numerics.angles` the imaginary part is off
     by at most 28 units of itself, the real part, ``-2 sin^2(x/2)``, by 37, together by 30 of x at

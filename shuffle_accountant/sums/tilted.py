@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Question, tilted_weights
+from shuffle_accountant.sums.settings import NODES
 
-WAVE_ERROR = 32.0
 """Error of a wave less one, in units of round-off of its argument."""
 
 
@@ -114,7 +114,7 @@ class Tilted(Scales):
     @property
     def rounding(self) -> float:
         """Error of sums of products of waves less one, relative to their arguments."""
-        return float(UNIT_ROUNDOFF * (9.0 * self.y.shape[1] + 256.0 + 3.0 * WAVE_ERROR))
+        return float(UNIT_ROUNDOFF * (9.0 * self.y.shape[1] + 256.0 + 3.0 * NODES.wave_error))
 
     def off(self, t: Array) -> Array:
         """Absolute error of ``phi`` at t, shape (k, j): waves, their sums, means, lost weights."""

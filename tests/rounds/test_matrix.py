@@ -21,11 +21,12 @@ from shuffle_accountant.losses.dealt.correlated import ChainsBelow
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
 from shuffle_accountant.sums import pair_law
-from shuffle_accountant.sums.chain_below import _LONGEST, _TAKEN, chain_below
+from shuffle_accountant.sums.chain_below import chain_below
 from shuffle_accountant.sums.chain_cells import added, entries_of
 from shuffle_accountant.sums.chain_law import chain_sum, ring_sum
 from shuffle_accountant.sums.doubling import SumLaw
 from shuffle_accountant.sums.pair_law import _means, _scores, _spread
+from shuffle_accountant.sums.settings import CHAINS_BELOW
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
 SIDES = (Bound.OPTIMISTIC, Bound.PESSIMISTIC)
@@ -466,10 +467,10 @@ def test_rounding_to_nodes_spreads_less_than_the_noise_taken() -> None:
     upper = np.concatenate([np.logspace(-12, -2, 300), np.linspace(0.01, 0.99, 2000)])
     upper = np.concatenate([upper, 1.0 - np.logspace(-12, -2, 300)])
     place = norm.ppf(upper)
-    assert np.all(_TAKEN * norm.pdf(place) >= upper * (1.0 - upper) * (1.0 - 1e-3))
-    for step in (1e-3, 0.03, 0.2, _LONGEST):
+    assert np.all(CHAINS_BELOW.taken * norm.pdf(place) >= upper * (1.0 - upper) * (1.0 - 1e-3))
+    for step in (1e-3, 0.03, 0.2, CHAINS_BELOW.longest):
         mean = 1.0 + upper * math.expm1(step)
-        spread = mean * norm.cdf(_TAKEN * step + place)
+        spread = mean * norm.cdf(CHAINS_BELOW.taken * step + place)
         assert np.all(spread >= math.exp(step) * upper)
 
 

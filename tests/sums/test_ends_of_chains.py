@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.sums import chain_below, chain_cells, chain_law, pair_law
 from shuffle_accountant.sums.doubling import SumLaw
+from shuffle_accountant.sums.settings import CHAINS
 
 UNIT = 2.0**-30
 # Of stated terms: the rest is what they are rounded by.
@@ -30,9 +32,8 @@ def err(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """A budget in which roundings or normal cells err, and nothing else."""
 
     def choose(*, unit: float = 2.0**-53, own: float = 0.0) -> Any:
-        for module in MODULES[::2]:
-            monkeypatch.setattr(module, "OWN", own)
-        monkeypatch.setattr(chain_below, "OWN", own)
+        for module in MODULES:
+            monkeypatch.setattr(module, "CHAINS", replace(CHAINS, own_error=own))
         return stress(roundoff=unit)
 
     return choose

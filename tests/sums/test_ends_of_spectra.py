@@ -188,7 +188,9 @@ def test_waves_that_err_are_an_error_of_phi(sign: float, monkeypatch: pytest.Mon
     rows = tilted_row(y=y, weight=weight)
     for t in (1.0, 5.0):
         angle = t * y[0]
-        wave = np.exp(1j * angle) * (1.0 + sign * tilted.WAVE_ERROR * UNIT * np.abs(angle)) - 1.0
+        wave = (
+            np.exp(1j * angle) * (1.0 + sign * chosen.NODES.wave_error * UNIT * np.abs(angle)) - 1.0
+        )
         moved = abs(np.sum(weight[0] * (wave - np.expm1(1j * angle))))
         assert moved <= float(rows.off(np.full((1, 1), t))[0, 0])
 

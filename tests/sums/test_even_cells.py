@@ -7,6 +7,7 @@ fractions.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -233,8 +234,8 @@ def test_sums_on_points_and_in_cells_of_their_own_agree(
     """Both ways are brackets of one function, so each lower end is below each upper one."""
     ends: dict[tuple[str, Bound], np.ndarray] = {}
     x = count + math.sqrt(count) * np.linspace(-3.0, 4.0, 29)
-    for way, most in (("points", doubling._MOST_EVEN), ("cells", 0)):
-        monkeypatch.setattr(doubling, "_MOST_EVEN", most)
+    for way, most in (("points", doubling.DOUBLING.most_even), ("cells", 0)):
+        monkeypatch.setattr(doubling, "DOUBLING", replace(doubling.DOUBLING, most_even=most))
         for side in Bound:
             law = power(lognormal(side, 2.0), count, side, width=0.012, tail=1e-14)
             assert (law.cells is not None) == (way == "points")

@@ -335,7 +335,7 @@ def test_waves_lose_nothing_near_zero(size: float) -> None:
     for x, wave in zip(angle.tolist(), spectra._waves(angle).tolist(), strict=True):
         truth = mp.expj(mp.mpf(x)) - 1
         error = abs(truth - mp.mpc(wave))
-        assert error <= tilted.WAVE_ERROR * UNIT_ROUNDOFF * abs(x)
+        assert error <= chosen.NODES.wave_error * UNIT_ROUNDOFF * abs(x)
 
 
 @pytest.mark.parametrize("users", [10**4, 10**6])

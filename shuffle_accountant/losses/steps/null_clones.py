@@ -49,7 +49,8 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.sums.doubling import SumLaw
-from shuffle_accountant.sums.family import BITS, SumFamily, rounded_count, rounded_counts
+from shuffle_accountant.sums.family import SumFamily, rounded_count, rounded_counts
+from shuffle_accountant.sums.settings import DOUBLING
 
 __all__ = ["NullCloneLoss", "charge"]
 
@@ -356,7 +357,7 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
     if upper:
         edges = np.append(counts, steps + 1.0)
     else:  # the same rounding, but up to the next count where there is a gap
-        edges = np.append(1.0, counts + 2.0 ** np.maximum(np.frexp(counts)[1] - BITS, 0))
+        edges = np.append(1.0, counts + 2.0 ** np.maximum(np.frexp(counts)[1] - DOUBLING.bits, 0))
     edges = np.clip(edges - 1.0, low, high + 1.0)
     weights = np.zeros(counts.size)
     if edges[0] < edges[-1]:
