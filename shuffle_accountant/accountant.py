@@ -12,8 +12,8 @@ from shuffle_accountant import certificates
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, PrivacyProfile, TradeOffCurve
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.progress import counted
 from shuffle_accountant.registry import sealed, unsealed
 from shuffle_accountant.rounds import protocol as protocols
@@ -41,7 +41,7 @@ class FourierAccountant:
             tolerance, brackets stay valid, get wider, and a `LooseBracketWarning` says so.
     """
 
-    def __init__(self, tolerance: float = 1e-3, memory_limit: int = MEMORY_LIMIT) -> None:
+    def __init__(self, tolerance: float = 1e-3, memory_limit: int = SETTINGS.memory_limit) -> None:
         self.tolerance = validate.positive(tolerance=tolerance)
         self.memory_limit = validate.integer(minimum=2**20, memory_limit=memory_limit)
         self._known, self._further = Protocol(), list[tuple[Round, int]]()

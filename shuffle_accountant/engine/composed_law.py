@@ -35,9 +35,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-# Most points of the window of the sum; a quarter of it: cells up to a round's largest loss.
-_MOST_POINTS = SETTINGS.memory_limit // SETTINGS.bytes_per_cell
-
 
 @lru_cache(maxsize=16)
 def composed_law(
@@ -64,15 +61,15 @@ def composed_law(
         composition = Composition(_grids(parts, interval / steps, tolerance))
         top = composition.saddle_for_delta(SETTINGS.least_tail)
         points = composition.window(top)[1] - composition.window(0.0)[0] + 1
-        if points <= _MOST_POINTS:
+        if points <= SETTINGS.most_points:
             break
         if steps == 1:
-            least = 1.1 * interval * points / _MOST_POINTS
+            least = 1.1 * interval * points / SETTINGS.most_points
             raise ValueError(
                 f"value_discretization_interval must be at least {least:.2g} for losses that reach "
                 f"over {points * interval:.2g} nats, got {interval!r}"
             )
-        steps = max(min(steps // 2, steps * _MOST_POINTS // points), 1)
+        steps = max(min(steps // 2, steps * SETTINGS.most_points // points), 1)
     if sum(count for _, count in parts) == 1:
         grid = composition.parts[0][0]
         first, mass, lost = grid.offset, grid.mass, 0.0
@@ -97,7 +94,7 @@ def _fineness(parts: Sequence[tuple[PrivacyLoss, int]], interval: float, toleran
     # connecting the dots adds spacing^2 / 6 to the variance of each round; see `engine.ends`
     wanted = 0.5 * top * math.sqrt(1.5 * tolerance * variance / rounds)
     reach = min(max(loss.largest for loss, _ in parts), LIMITS.largest_log)
-    followed = interval * (_MOST_POINTS // 4) / max(reach, interval)
+    followed = interval * (SETTINGS.most_points // 4) / max(reach, interval)
     return max(min(math.ceil(interval / max(wanted, LIMITS.underflow)), math.floor(followed)), 1)
 
 
@@ -109,7 +106,7 @@ def _grids(
     effort = Effort(
         tail=max(0.1 * SETTINGS.least_tail / rounds, LIMITS.underflow), resolution=0.25 * tolerance
     )
-    cap = min(LIMITS.largest_log, spacing * (_MOST_POINTS // 4))
+    cap = min(LIMITS.largest_log, spacing * (SETTINGS.most_points // 4))
 
     def edges(largest: float) -> Array:
         steps = math.ceil(min(largest, cap) / spacing) + 2

@@ -24,9 +24,9 @@ from shuffle_accountant.engine.rare_losses import (
 )
 from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.stacked import StackedComposition
-from shuffle_accountant.lattice.convolve import BYTES_PER_POINT
 from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import PldGrid
+from shuffle_accountant.lattice.settings import LATTICE
 from shuffle_accountant.losses.base import Effort, EqualCells, GridTooFine, PrivacyLoss, Tabled
 from shuffle_accountant.numerics.kept import kept
 from shuffle_accountant.numerics.roots import find_crossing
@@ -299,7 +299,8 @@ def earlier_end(problem: Problem, side: Bound) -> End | None:
 def _remember(problem: Problem, side: Bound, law: Law) -> None:
     """Keep the newest laws, one of each composition and side, in at most half of the memory."""
     laws = problem.query.laws
-    if laws is None or 2 * SETTINGS.laws * BYTES_PER_POINT * law.points > problem.memory_limit:
+    room = 2 * SETTINGS.laws * LATTICE.bytes_per_point * law.points
+    if laws is None or room > problem.memory_limit:
         return
     key = (problem.on(side), side)
     laws.pop(key, None)
@@ -400,7 +401,7 @@ def _tilted(problem: Problem, plan: Plan, side: Bound) -> tuple[Law, Plan]:
         if plan.most_points is not None and points > 4 * plan.most_points:
             plan = replace(plan, spacing=plan.spacing * (1.1 * points / plan.most_points))
             continue
-        allowed = problem.memory_limit / BYTES_PER_POINT / 1.2
+        allowed = problem.memory_limit / LATTICE.bytes_per_point / 1.2
         if points <= allowed:
             whole = composition.tilted(tilt)
             law = whole if rare is None else SplitSum(whole, rare)

@@ -30,10 +30,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 
-MEMORY_LIMIT = SETTINGS.memory_limit
-"""Memory that the numerical work may use at once, by default, in bytes."""
-
-
 # Accuracy of one round alone.
 _EFFORT = Effort(tail=1e-16, resolution=1e-4)
 
@@ -178,7 +174,7 @@ def order_ends(
     if epsilon >= largest:
         return 0.0, 0.0
     asked = Query(epsilon=epsilon, laws=laws)
-    found = refine(losses, asked, tolerance, MEMORY_LIMIT, largest)
+    found = refine(losses, asked, tolerance, SETTINGS.memory_limit, largest)
     return max(found.lower, 0.0), found.upper
 
 

@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 
 from shuffle_accountant.engine.question import Query
-from shuffle_accountant.engine.trade_off import APART, table_of
+from shuffle_accountant.engine.settings import GROUPS, SETTINGS
+from shuffle_accountant.engine.trade_off import table_of
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import profile_atoms, symmetric_atoms
 from shuffle_accountant.losses.tabulated import LossBounds, TabulatedLoss
@@ -39,19 +40,6 @@ from shuffle_accountant.numerics.rounding import (
 
 Ask = Callable[[Query], tuple[float, float]]
 """Both certified ends of an answer about one person."""
-
-# Points of one person's profile: twice as many make the bracket four times narrower. Looks, at a
-# quarter of them, that find out which stretch of the profile matters for a delta.
-_POINTS, _LOOKS = 96, 4
-# How far the first look at an epsilon goes, in equal shares of it, and how much further the next.
-_NEAR, _FURTHER = 1.5, 4.0
-# False positive rates at which F is applied. Points of the profile below this share of the answer
-# have no influence on it.
-_RATES, _SHARE = 400, 1e-4
-# Largest log of a weight that this share allows for: beyond it, points are too far apart.
-_MOST_WEIGHT = 60.0
-# Applications of F whose kinks are followed exactly; later ones are met by the rates.
-_FOLLOWED = 6
 
 
 def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedLoss:
@@ -70,7 +58,7 @@ def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedL
     else:
         last = _reach(ask, query.required, group, most)
     last = min(last, most) or most
-    losses = np.linspace(0.0, last, _POINTS)
+    losses = np.linspace(0.0, last, GROUPS.points)
     if last < largest == most:
         losses = np.append(losses, largest)
     low, high = _profile(ask, losses)
@@ -85,7 +73,7 @@ def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedL
 
 def _share(weight: float) -> float:
     """Points below this share of a delta have no influence, with the log of the largest weight."""
-    return _SHARE * math.exp(-min(weight, _MOST_WEIGHT))
+    return GROUPS.share * math.exp(-min(weight, GROUPS.most_weight))
 
 
 def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
@@ -93,11 +81,11 @@ def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
     most = min(epsilon, most)
     # splits into equal alphas matter most; at much larger epsilons one person's delta is so small
     # that it takes long to compute
-    last = min(_NEAR * epsilon / group, most)
+    last = min(GROUPS.near * epsilon / group, most)
     losses, high, share = np.zeros(0), np.zeros(0), _share(epsilon)
     # a bound from few points is too large, and what seems to be without influence may not be
-    for _ in range(_LOOKS):
-        further = np.setdiff1d(np.linspace(0.0, last, _POINTS // 4), losses)
+    for _ in range(GROUPS.looks):
+        further = np.setdiff1d(np.linspace(0.0, last, GROUPS.points // 4), losses)
         if further.size == 0:
             break
         losses = np.append(losses, further)
@@ -110,7 +98,7 @@ def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
         found = float(np.sum(gain)) + table.infinity_mass
         beyond = high <= share * found
         if not beyond[-1] and last < most:
-            last = min(_FURTHER * last, most)
+            last = min(GROUPS.further * last, most)
             continue
         last = float(losses[np.argmax(beyond)]) if beyond[-1] else last
     return last
@@ -170,7 +158,7 @@ def _splits(losses: Array, high: Array, group: int) -> tuple[Array, Array]:
     found = np.minimum.accumulate(np.sort(np.minimum(offset[kept], 1.0))[first])
     # epsilons closer than their own rounding are merged into the last of them, where every bound
     # of the others holds, too
-    apart = (APART + 16.0 * group * budget().roundoff) * group * float(losses[-1])
+    apart = (SETTINGS.kinks_apart + 16.0 * group * budget().roundoff) * group * float(losses[-1])
     last = np.append(np.diff(places) > apart, True)
     places, found = places[last], found[last]
     # a profile falls by no more than alpha rises
@@ -250,8 +238,8 @@ def _rates(corners: Array, heights: Array, places: Array, group: int, far: float
     order = np.argsort(places)
     at, value = np.append(0.0, places[order]), np.append(0.0, heights[order][: places.size])
     value = np.maximum.accumulate(value)
-    found = [np.geomspace(least, 1.0, _RATES), held]
-    for _ in range(min(group - 1, _FOLLOWED)):
+    found = [np.geomspace(least, 1.0, GROUPS.rates), held]
+    for _ in range(min(group - 1, GROUPS.followed)):
         found.append(np.interp(found[-1], value, at))
     rates = np.unique(np.concatenate(found))
     return rates[(rates >= LIMITS.underflow) & (rates <= 1.0)]

@@ -40,6 +40,9 @@ class Settings:
             larger ones need one look, smaller ones another.
         smallest_tail: least probability that one round is asked to leave out.
         rough: relative width of blocks while epsilon or delta of one round is located.
+        kinks_apart: least distance of kinks of a trade-off curve, relative to the last one.
+        profile_points: points of a privacy profile that several pairs share: at first, and after
+            which no more are asked for.
     """
 
     memory_limit: int = 2**30
@@ -64,6 +67,43 @@ class Settings:
     usual_delta: float = 1e-4
     smallest_tail: float = 1e-320
     rough: float = 1e-3
+    kinks_apart: float = 1e-10
+    profile_points: tuple[int, int] = (7, 41)
+
+    @property
+    def most_points(self) -> int:
+        """Points of the window of a sum that fit into ``memory_limit``."""
+        return self.memory_limit // self.bytes_per_cell
 
 
 SETTINGS = Settings()
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """How the profile of one person is looked at for what several persons lose together.
+
+    Attributes:
+        points: points of one person's profile: twice as many make the bracket four times narrower.
+        looks: at a quarter of them each, that find which stretch of the profile decides a delta.
+        near: how far the first look at an epsilon goes, in equal shares of it.
+        further: how many times farther the next look goes.
+        rates: false positive rates at which the trade-off curve is applied.
+        share: points of the profile below this share of the answer have no influence on it.
+        most_weight: largest logarithm of a weight that ``share`` allows for: beyond it, points are
+            too far apart.
+        followed: applications of the curve whose kinks are followed exactly; later ones are met by
+            the rates.
+    """
+
+    points: int = 96
+    looks: int = 4
+    near: float = 1.5
+    further: float = 4.0
+    rates: int = 400
+    share: float = 1e-4
+    most_weight: float = 60.0
+    followed: int = 6
+
+
+GROUPS = GroupSettings()

@@ -43,14 +43,8 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-APART = 1e-10
-"""Least distance of kinks, relative to the last one."""
-
 Profile = Callable[[float], tuple[float, float]]
 """Both certified ends of delta at an epsilon >= 0."""
-
-# Points of the privacy profile: at first, and after which no more are asked for.
-_POINTS = (7, 41)
 
 
 def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
@@ -76,7 +70,7 @@ def envelope_loss(profiles: Sequence[Profile], losses: Array) -> TabulatedLoss:
     places = np.unique(np.concatenate([losses, every]))
     least = np.min([_heights(one, places) for one in polygons], axis=0)
     # of places that rounding hardly tells apart, the first with the least height is below them
-    starts = np.flatnonzero(np.append(True, np.diff(places) > APART * places[-1]))
+    starts = np.flatnonzero(np.append(True, np.diff(places) > SETTINGS.kinks_apart * places[-1]))
     places, least = places[starts], np.minimum.reduceat(least, starts)
     whole = whole_losses(places)
     value = whole_profile(places, least, least)
@@ -116,7 +110,8 @@ def refined_trade_off(
     """
     asked: dict[float, tuple[float, float]] = {}
     finite = min(last, LIMITS.largest_log)
-    wanted, before = np.linspace(0.0, finite, _POINTS[0]), np.full(rates.shape, np.inf)
+    first, most = SETTINGS.profile_points
+    wanted, before = np.linspace(0.0, finite, first), np.full(rates.shape, np.inf)
     # f(0) is 1 less the least H
     at_zero = 1.0 - delta(last)[1] - roundings(64.0) if last > LIMITS.largest_log else 0.0
     while True:
@@ -131,7 +126,7 @@ def refined_trade_off(
         wanted = np.unique(wanted[wide & (wanted < finite)])
         wanted = wanted[np.diff(wanted, prepend=-1.0) > 1e-12]
         wanted = wanted[np.min(np.abs(np.subtract.outer(wanted, points)), axis=1) > 1e-12]
-        if wanted.size == 0 or points.size >= _POINTS[1]:
+        if wanted.size == 0 or points.size >= most:
             return lower, upper
         before = gap
 

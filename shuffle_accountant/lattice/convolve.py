@@ -33,10 +33,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
 )
 
-# Peak memory of a tilted sum in bytes per point of the window: about 60 as measured by the
-# benchmarks, with a margin.
-BYTES_PER_POINT = 72
-
 
 def per_level() -> float:
     """Bound on a transform's error per level, relative to the 1-norm of its input.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.lattice.grid import PldAtoms, PldGrid
+from shuffle_accountant.lattice.settings import LATTICE
 from shuffle_accountant.numerics.budget import budget, rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -28,11 +29,6 @@ from shuffle_accountant.numerics.rounding import (
 # The lower side first merges atoms inside a cell of a grid this many times finer; that costs
 # 1/(12 * 4^2) of a squared spacing in variance, against 1/12 or more for the chords themselves.
 SUBCELLS = 4
-
-# Chords begin at the bottom if the top cell has less than _FAR_LESS of the bottom one's mass: mass
-# left at the other end is rounded to first order. But not if a loss is larger than _MIRRORED nats,
-# where exponentials lose digits.
-_FAR_LESS, _MIRRORED = 0.01, 30.0
 
 
 def discretize(atoms: PldAtoms, spacing: float) -> PldGrid:
@@ -123,12 +119,12 @@ def _merge_subcells(mass: Array, scaled: Array, spacing: float) -> tuple[Array, 
 
 def _ends_at_the_bottom(mass: Array, scaled: Array, spacing: float) -> bool:
     """Whether there is far more mass in the lowest cell than in the highest; losses descend."""
-    if spacing > 1.0 or spacing * float(np.max(np.abs(scaled))) > _MIRRORED:
+    if spacing > 1.0 or spacing * float(np.max(np.abs(scaled))) > LATTICE.mirrored:
         return False
     both = mass * (1.0 + np.exp(-spacing * scaled))
     lowest = float(both[scaled < math.floor(scaled[-1]) + 1.0].sum())
     highest = float(both[scaled >= math.ceil(scaled[0]) - 1.0].sum())
-    return highest < _FAR_LESS * lowest
+    return highest < LATTICE.far_less * lowest
 
 
 def _chords_from_below(mass: Array, scaled: Array, spacing: float) -> tuple[int, Array, float]:

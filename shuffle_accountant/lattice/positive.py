@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldGrid
+from shuffle_accountant.lattice.settings import LATTICE
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
@@ -36,9 +37,6 @@ SCALE = 2.0**500
 # Bound on what underflow takes off or adds to all scaled masses together: each of fewer than 2^60
 # products and quotients is off by half of 2^-1074, and weighs no more than one.
 LOST = 2.0**-1010
-
-# Largest pieces in which a law is convolved: no slower than all of it at once.
-_TERMS = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +139,7 @@ def convolution_roundings(m: int, n: int) -> float:
 
 def _piece(size: int) -> int:
     """Length of the shorter law's pieces in `convolved`, where the longer has ``size`` numbers."""
-    return max(min(LIMITS.at_once // size, _TERMS), 1)
+    return max(min(LIMITS.at_once // size, LATTICE.terms), 1)
 
 
 def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:

@@ -26,6 +26,7 @@ from shuffle_accountant.lattice.convolve import (
     per_level,
     place_on_circle,
 )
+from shuffle_accountant.lattice.settings import LATTICE
 from shuffle_accountant.numerics.angles import TURN, cos_sin
 from shuffle_accountant.numerics.budget import disturbed
 from shuffle_accountant.numerics.fft import good_length, real_fft
@@ -36,13 +37,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
-
-# Frequencies at which the logarithm of the spectrum is at most this are not resolved.
-_LEAST = -60.0
-# Rows whose standard deviations differ by no more than this factor share a minimum.
-_ALIKE = 1.25
-# Rows that `rows_times` multiplies at once.
-_FEW_ROWS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +59,8 @@ class Stack:
 def rows_times(matrix: Array, columns: Array) -> Array:
     """The product of a matrix with a few columns, in pieces too small to wake a second thread."""
     product = np.empty((matrix.shape[0], columns.shape[1]))
-    for first in range(0, matrix.shape[0], _FEW_ROWS):
-        rows = slice(first, first + _FEW_ROWS)
+    for first in range(0, matrix.shape[0], LATTICE.rows_at_once):
+        rows = slice(first, first + LATTICE.rows_at_once)
         np.matmul(matrix[rows], columns, out=product[rows])
     return product
 
@@ -84,7 +78,7 @@ def stack_sum(stack: Stack, start: int, length: int) -> WindowedSum:
     second = np.maximum(moments[:, 1] / total - mean**2, 0.0)
     noise = per_level() * (math.log2(size) + 1) + float(stack.mass_error.max())
     bound = _bounds(stack, total, np.sqrt(second), size, noise)
-    kept = np.flatnonzero(bound > _LEAST)
+    kept = np.flatnonzero(bound > LATTICE.unresolved)
     # ... and 0 is what is computed for the others
     powers = Powers(np.full(bound.size, -np.inf), bound, np.zeros(bound.size), np.zeros(bound.size))
     _resolve(stack, total, middle - stack.offset, size, kept, powers)
@@ -95,7 +89,7 @@ def _bounds(stack: Stack, total: Array, deviation: Array, size: int, noise: floa
     """Logarithms of bounds on the modulus of the sum's spectrum, at all frequencies."""
     result = np.zeros(size // 2 + 1)
     order = np.argsort(deviation)
-    spread = np.log(np.maximum(deviation[order], 1e-3)) / math.log(_ALIKE)
+    spread = np.log(np.maximum(deviation[order], 1e-3)) / math.log(LATTICE.alike)
     edges = np.flatnonzero(np.diff(np.floor(spread - spread[0]), prepend=-1.0))
     for some in np.split(order, edges[1:]):
         least = stack.mass[some].min(axis=0)

@@ -6,9 +6,10 @@ import math
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.bracket import Attained, in_order
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
+from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
 from shuffle_accountant.engine.refinement import lower_end
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.losses.base import DominatingPair, Effort, PrivacyLoss, by_side, noise_of
 from shuffle_accountant.losses.steps.antipodal import AntipodalLoss
 from shuffle_accountant.losses.steps.gaussian import gaussian_mean_loss
@@ -100,7 +101,7 @@ def _lower_end(loss: PrivacyLoss, delta: float, rounds: int, upper: float) -> fl
     """Lower end of epsilon at delta after ``rounds`` rounds, from the optimistic side of a loss."""
     if rounds > 1:
         query = Query(delta=delta)
-        return lower_end([(loss, rounds)], query, _TOLERANCE, MEMORY_LIMIT, math.inf)
+        return lower_end([(loss, rounds)], query, _TOLERANCE, SETTINGS.memory_limit, math.inf)
     effort = Effort(tail=1e-8 * delta, resolution=_TOLERANCE)
 
     def excess(epsilon: float) -> float:
@@ -116,7 +117,7 @@ def _of_pair(
 ) -> Attained:
     """What rounds of one pair of distributions of explicit datasets lose."""
     parts = [(pair, rounds)] if rounds else []
-    found = evaluate(parts, Query(delta=delta), _TOLERANCE, MEMORY_LIMIT)
+    found = evaluate(parts, Query(delta=delta), _TOLERANCE, SETTINGS.memory_limit)
     return Attained(lower=found.lower, upper=found.upper, dataset=dataset)
 
 

@@ -14,7 +14,7 @@ from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket, ErrorLedger, WeakPrivacyWarning, warn_loose
 from shuffle_accountant.engine.classes import Member, gathered
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate, largest_loss, theorems
+from shuffle_accountant.engine.evaluation import evaluate, largest_loss, theorems
 from shuffle_accountant.engine.groups import group_loss
 from shuffle_accountant.engine.question import Query, warn_if_below_floor, warn_if_loose
 from shuffle_accountant.engine.settings import SETTINGS
@@ -237,7 +237,7 @@ def certified(
     rounds: Counted,
     query: Query,
     tolerance: float,
-    memory_limit: int = MEMORY_LIMIT,
+    memory_limit: int = SETTINGS.memory_limit,
     group: int = 1,
 ) -> tuple[Bracket, str | None]:
     """`answered` without its warnings, and what kept it wider than the tolerance, or None."""
@@ -426,7 +426,7 @@ def answered(
     rounds: Counted,
     query: Query,
     tolerance: float = 1e-3,
-    memory_limit: int = MEMORY_LIMIT,
+    memory_limit: int = SETTINGS.memory_limit,
     group: int = 1,
 ) -> Bracket:
     """Bracket of the answer about distinct rounds of one adjacency; warns of what is to be said.

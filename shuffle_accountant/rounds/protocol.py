@@ -17,8 +17,8 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.bracket import Bracket
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.engine.trade_off import refined_trade_off
 from shuffle_accountant.losses.base import DominatingPair
 from shuffle_accountant.numerics.rounding import Array
@@ -335,7 +335,7 @@ def _check_pair(value: Any, name: str) -> None:
 
 
 def trade_off_of(
-    protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = MEMORY_LIMIT
+    protocol: Protocol, rates: Array, tolerance: float, memory_limit: int = SETTINGS.memory_limit
 ) -> tuple[Array, Array, str]:
     """Ends of the trade-off curve at false positive rates, and the theorems used; never warns.
 

@@ -132,7 +132,7 @@ def test_laws_are_convolved_in_pieces(
     rng = np.random.default_rng(0)
     a, b = rng.random(50), rng.random(37)
     monkeypatch.setattr(positive, "LIMITS", replace(LIMITS, at_once=at_once))
-    monkeypatch.setattr(positive, "_TERMS", terms)
+    monkeypatch.setattr(positive, "LATTICE", replace(positive.LATTICE, terms=terms))
     truth = [Fraction(0)] * (a.size + b.size - 1)
     for i, x in enumerate(a.tolist()):
         for j, y in enumerate(b.tolist()):

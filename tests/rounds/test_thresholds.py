@@ -16,8 +16,9 @@ from oracles.enumeration import hockey_stick
 from oracles.people import released
 
 import shuffle_accountant as sa
-from shuffle_accountant.engine.evaluation import MEMORY_LIMIT, evaluate
+from shuffle_accountant.engine.evaluation import evaluate
 from shuffle_accountant.engine.question import Query
+from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.losses.steps.thresholds import (
     _LIMITS,
     _ORDERS,
@@ -151,7 +152,7 @@ def test_two_values_of_which_much_is_certain_by_enumeration(
         a, b = np.outer(a, a).ravel(), np.outer(b, b).ravel()
     for epsilon in (0.1, 1.0, 2.5):
         truth = float(np.sum(np.maximum(a - math.exp(epsilon) * b, 0.0)))
-        found = evaluate([(one, rounds)], Query(epsilon=epsilon), 1e-3, MEMORY_LIMIT)
+        found = evaluate([(one, rounds)], Query(epsilon=epsilon), 1e-3, SETTINGS.memory_limit)
         assert found.lower <= truth * (1 + 1e-9)
         assert truth * (1 - 1e-9) <= found.upper
 
