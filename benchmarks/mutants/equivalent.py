@@ -34,7 +34,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "below is a bound, and what is made for one epsilon is a bound at all of them.",
         (
             "losses/dealt/correlated.py rough_epsilon: other side: "
-            "power(look.law, chains, Bound.PESSIMISTIC, width=_LOOSE, tail=tail)",
+            "power(look.law, chains, Bound.PESSIMISTIC, width=CORRELATED.loose, tail=tail)",
         ),
     ),
     (
@@ -74,7 +74,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "losses/steps/null_clones.py _plan: other side: "
             "_weights(steps, u, counts, Bound.PESSIMISTIC, tail)",
             "losses/steps/null_clones.py _rough_divergences: other side: "
-            "_family(sigma, Bound.PESSIMISTIC, _ROUGH_WIDTH, tail, most)",
+            "_family(sigma, Bound.PESSIMISTIC, NULL_CLONES.rough_width, tail, most)",
             "losses/steps/null_clones.py _rough_divergences: other side: "
             "_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)",
             "losses/steps/table_ratio.py TableRatio.deviation: other side: "

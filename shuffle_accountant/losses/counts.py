@@ -19,6 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from shuffle_accountant.losses.settings import COUNTS
 from shuffle_accountant.numerics.binomial import (
     CHANCE,
     log_pmf,
@@ -37,14 +38,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.randomizers.count_laws import CountLaw
-
-# Counts less likely than this, relative to the mode, are cut off and bounded by a series.
-_LEAST = 1e-60
-MOST_LISTED = 2**22
-"""Largest number of counts listed on either side of the mode; more are refused."""
-
-ADDED = 200_000
-"""Largest number of counts whose probabilities are added one by one; else tails are subtracted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,18 +89,19 @@ def _away(law: CountLaw, step: int) -> tuple[Array, float]:
     """
     weights: list[Array] = [np.empty(0)]
     end, size, last, start = (law.most if step > 0 else 0), 256, 1.0, law.centre
-    while start != end and last >= _LEAST:
+    while start != end and last >= COUNTS.least:
         listed = np.arange(int(min(size, abs(end - start))), dtype=np.float64)
         # the ratio at c leads from c to c - 1
         ratios = 1.0 / law.ratios(start + 1.0 + listed) if step > 0 else law.ratios(start - listed)
         block = np.asarray(last * np.cumprod(ratios), np.float64)
-        block = block[: int(np.searchsorted(-block, -_LEAST)) + 1]  # the first one below is kept
+        # the first one below is kept
+        block = block[: int(np.searchsorted(-block, -COUNTS.least)) + 1]
         weights.append(block)
         last, start, size = float(block[-1]), start + step * block.size, 2 * size
-        if abs(start - law.centre) > MOST_LISTED:
+        if abs(start - law.centre) > COUNTS.most_listed:
             raise ValueError(
-                f"dummies must have at most {MOST_LISTED} counts that matter on either side of the "
-                "most likely one, got more"
+                f"dummies must have at most {COUNTS.most_listed} counts that matter on either side "
+                "of the most likely one, got more"
             )
     if start == end:
         return np.concatenate(weights), 0.0
@@ -216,9 +210,9 @@ def _edges(low: int, high: int, resolution: float) -> Array:
 def block_masses(edges: Array, n: int, rate: float, idle: float) -> tuple[Array, Array]:
     """Probabilities of the counts of Bin(n, rate) between edges, and bounds on their errors.
 
-    Those of up to `ADDED` counts are added up; else tails are subtracted.
+    Those of up to `COUNTS.added` counts are added up; else tails are subtracted.
     """
-    if edges[-1] - edges[0] > ADDED:
+    if edges[-1] - edges[0] > COUNTS.added:
         return tail_differences(edges, float(n), rate, idle)
     counts = np.arange(edges[0], edges[-1])
     logs = log_pmf(counts, float(n), rate, idle)

@@ -24,6 +24,7 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.counts import CountBlocks, block_masses, bulk, count_blocks
+from shuffle_accountant.losses.settings import COUNTS
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.losses.two_letters.clone_table import clone_table, tabled_atoms
 from shuffle_accountant.numerics.budget import rounded
@@ -32,14 +33,8 @@ from shuffle_accountant.numerics.rounding import (
     Bound,
     log_ratio_above,
     outwards,
-    roundings,
     sequential_sum,
 )
-
-# Largest number of cells of all groups together.
-_CELLS = 4096
-# Relative error of the chance of a group, which is a ratio of sums of probabilities.
-_ERROR = roundings(64)
 
 
 @dataclass(frozen=True)
@@ -135,12 +130,13 @@ class Decoys:
 
     def moved(self, side: Bound) -> Decoys:
         """The group with a chance that is certainly no larger (PESSIMISTIC), or no smaller."""
+        error = COUNTS.chance_error
         if side is Bound.PESSIMISTIC:
             return replace(
-                self, chance=self.chance * (1.0 - _ERROR), idle=self.idle + self.chance * _ERROR
+                self, chance=self.chance * (1.0 - error), idle=self.idle + self.chance * error
             )
-        chance = min(self.chance * (1.0 + _ERROR), 1.0)
-        return replace(self, chance=chance, idle=max(self.idle - chance * _ERROR, 0.0))
+        chance = min(self.chance * (1.0 + error), 1.0)
+        return replace(self, chance=chance, idle=max(self.idle - chance * error, 0.0))
 
 
 def average(groups: tuple[Decoys, ...]) -> float:
@@ -161,7 +157,7 @@ def count_law(
     random = [group for group in random if group.idle > 0.0]
     share = 0.5 * tail / max(len(random), 1)
     bulks = [bulk(group.users, group.chance, group.idle, share) for group in random]
-    width = max(-(-sum(high - low + 1 for low, high in bulks) // _CELLS), 1)
+    width = max(-(-sum(high - low + 1 for low, high in bulks) // COUNTS.cells), 1)
     weight, first, round_off = np.ones(1), certain, 0.0
     for group, (low, high) in zip(random, bulks, strict=True):
         edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)

@@ -18,7 +18,8 @@ import numpy as np
 
 from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.combined.product import ProductLoss
-from shuffle_accountant.losses.counts import MOST_LISTED, CountTable, count_table
+from shuffle_accountant.losses.counts import CountTable, count_table
+from shuffle_accountant.losses.settings import COUNTS
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -47,9 +48,9 @@ class ReplacedValue(ProductLoss):
 
     @property
     def exact(self) -> bool:
-        """Whether `delta` is a sum over all pairs of counts: at most `MOST_LISTED`."""
+        """Whether `delta` is a sum over all pairs of counts: at most `COUNTS.most_listed`."""
         first, second = (_table(part, Bound.PESSIMISTIC).losses.size for part, _ in self.parts)
-        return first * second <= MOST_LISTED
+        return first * second <= COUNTS.most_listed
 
     def infinite(self, side: Bound) -> float:
         """One minus the chance that neither count has an infinite loss, without cancellation."""

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from shuffle_accountant import validation as validate
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort
+from shuffle_accountant.losses.settings import TABULATED
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
@@ -26,16 +27,7 @@ from shuffle_accountant.numerics.rounding import (
     outwards,
     pairwise_sum,
     raised,
-    roundings,
 )
-
-# Largest excess of the total mass over 1. Tables of other libraries carry their round-off:
-# composing 1e5 cells a thousand times adds 1e-5.
-_EXCESS = 1e-3
-# Largest size of a loss, nats: larger ones may as well be infinite, as e^-loss is 0 long before.
-_LARGEST = 1e6
-# Total mass missing that the rounding of masses to doubles explains.
-_ROUNDED = roundings(8)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -67,21 +59,21 @@ class PldTable:
             raise ValueError(
                 f"probabilities must have the shape of losses, {x.shape}, got {p.shape}"
             )
-        far = ~(np.abs(x) <= _LARGEST)  # NaN is outside too
+        far = ~(np.abs(x) <= TABULATED.largest)  # NaN is outside too
         if np.any(far):
             raise ValueError(
-                f"losses must be numbers in [-{_LARGEST:g}, {_LARGEST:g}] (infinity_mass is for "
-                f"what is above), got {x[far][0]!s}"
+                f"losses must be numbers in [-{TABULATED.largest:g}, {TABULATED.largest:g}] "
+                f"(infinity_mass is for what is above), got {x[far][0]!s}"
             )
         if np.any(np.diff(x) <= 0.0):
             at = int(np.argmax(np.diff(x) <= 0.0))
             raise ValueError(f"losses must ascend, got {x[at]!s} before {x[at + 1]!s}")
-        wrong = ~((p >= 0.0) & (p <= 1.0 + _EXCESS))  # NaN is outside too
+        wrong = ~((p >= 0.0) & (p <= 1.0 + TABULATED.excess))  # NaN is outside too
         if np.any(wrong):
             raise ValueError(f"probabilities must be numbers in [0, 1], got {p[wrong][0]!s}")
         infinite = validate.closed_unit(infinity_mass=infinity_mass)
         total = float(np.sum(p)) + infinite
-        if total > 1.0 + _EXCESS:
+        if total > 1.0 + TABULATED.excess:
             raise ValueError(f"probabilities and infinity_mass must sum to <= 1, got {total!r}")
         held = p > 0.0
         object.__setattr__(self, "infinity_mass", infinite)
@@ -102,7 +94,7 @@ class PldTable:
     def missing(self) -> float:
         """One minus the total mass, or 0 if rounding explains the difference."""
         short = 1.0 - math.fsum([*self.probabilities.tolist(), self.infinity_mass])
-        return short if short > _ROUNDED else 0.0
+        return short if short > TABULATED.rounded else 0.0
 
     @cached_property
     def largest(self) -> float:

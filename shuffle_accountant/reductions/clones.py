@@ -75,11 +75,12 @@ import math
 from shuffle_accountant.losses.base import PrivacyLoss, by_side, noise_of
 from shuffle_accountant.losses.combined.subsampled import DilutedLoss
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, gaussian_mean_loss
+from shuffle_accountant.losses.settings import GAUSSIAN, ZERO_OUT
+from shuffle_accountant.losses.steps.gaussian import gaussian_mean_loss
 from shuffle_accountant.losses.steps.null_clones import NullCloneLoss
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.tail import ProbabilisticDpLoss
-from shuffle_accountant.losses.two_letters.zero_out import LARGEST_EPS0, ZeroOutLoss, among_draws
+from shuffle_accountant.losses.two_letters.zero_out import ZeroOutLoss, among_draws
 from shuffle_accountant.numerics.rounding import Bound, over_root
 from shuffle_accountant.randomizers.base import Mixture
 from shuffle_accountant.reductions.base import Pair, Reduction, TargetAmongDecoys
@@ -123,7 +124,7 @@ def clones(eps0: float, users: int, *, interactive: bool = False) -> Reduction:
 def null_law(eps0: float, delta0: float, users: int) -> Pair:
     """The dominating pair for a round of messages that are (eps0, delta0)-close to a null law.
 
-    ``eps0`` is at most `LARGEST_EPS0` unless ``delta0`` is 0.
+    ``eps0`` is at most `ZERO_OUT.largest_eps0` unless ``delta0`` is 0.
     """
     loss: PrivacyLoss
     if delta0 > 0.0 and eps0 == 0.0:
@@ -131,7 +132,7 @@ def null_law(eps0: float, delta0: float, users: int) -> Pair:
         loss = DilutedLoss(clones(math.inf, 1).loss, delta0, 1.0 - delta0)
     elif delta0 > 0.0:
         loss = ZeroOutLoss(eps0, delta0, users)
-    elif eps0 == 0.0 or eps0 > LARGEST_EPS0:  # nothing to hide, or nobody to hide among
+    elif eps0 == 0.0 or eps0 > ZERO_OUT.largest_eps0:  # nothing to hide, or nobody to hide among
         loss = clones(eps0, 1).loss
     else:
         loss = among_draws(eps0, 0.0, users)
@@ -144,7 +145,7 @@ def null_clones(noise_multiplier: float, places: int, passes: int = 1) -> Pair:
 
     def loss(side: Bound) -> PrivacyLoss:
         sigma = noise_of(found, side)
-        if places == 1 or sigma < LEAST_SIGMA:  # nobody hides anybody
+        if places == 1 or sigma < GAUSSIAN.least_sigma:  # nobody hides anybody
             return gaussian_mean_loss(sigma, 1)
         return NullCloneLoss(sigma, places)
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
+from shuffle_accountant.losses.settings import GAUSSIAN
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import allocation as reductions
@@ -120,10 +120,10 @@ class RandomAllocation(RoundOfParts):
             mechanisms.step_ratio(mechanism, passes, Bound.PESSIMISTIC)
             return
         count, least = len(self._schedule), min(self._schedule) / math.sqrt(passes)
-        if least < LEAST_SIGMA:
+        if least < GAUSSIAN.least_sigma:
             raise ValueError(
                 f"noise_multiplier of single steps over the root of passes={passes} must be at "
-                f"least {LEAST_SIGMA}, got {least!r}"
+                f"least {GAUSSIAN.least_sigma}, got {least!r}"
             )
         if count != steps:
             raise ValueError(

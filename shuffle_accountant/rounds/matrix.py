@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA
+from shuffle_accountant.losses.settings import GAUSSIAN
 from shuffle_accountant.reductions.allocation import allocation
 from shuffle_accountant.reductions.base import Pair
 from shuffle_accountant.reductions.matrix import banded, bands_are_a_pair, tree_of_noise
@@ -94,9 +94,10 @@ class MatrixMechanism(Round):
                 f"bins={bins} and {len(column)} coefficients"
             )
         noise = validate.noise_multiplier(noise_multiplier=self.noise_multiplier)
-        if not LEAST_SIGMA <= noise <= 1e6:
+        least = GAUSSIAN.least_sigma
+        if not least <= noise <= 1e6:
             raise ValueError(
-                f"noise_multiplier must be a number in [{LEAST_SIGMA}, 1e+06], got {noise!r}"
+                f"noise_multiplier must be a number in [{least}, 1e+06], got {noise!r}"
             )
         self._hold(
             coefficients=column,
@@ -109,9 +110,9 @@ class MatrixMechanism(Round):
         # norm of what a record contributes to all outputs, in deviations of the noise
         squares = float(bins.bit_length()) if tree else math.fsum(c * c for c in self._scaled)
         contribution = math.sqrt(squares * epochs) / noise
-        if contribution * LEAST_SIGMA > 1.0:
+        if contribution * least > 1.0:
             raise ValueError(
-                f"noise_multiplier must be at least {LEAST_SIGMA * noise * contribution:.6g} for "
+                f"noise_multiplier must be at least {least * noise * contribution:.6g} for "
                 f"this encoder and number of epochs, got {noise!r}"
             )
 

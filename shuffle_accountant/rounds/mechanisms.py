@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 from shuffle_accountant import validation as validate
 from shuffle_accountant.adjacency import Adjacency
 from shuffle_accountant.losses.base import noise_of, share_of
+from shuffle_accountant.losses.settings import GAUSSIAN, STEPS
 from shuffle_accountant.losses.steps import bounded_ratio as bounded
-from shuffle_accountant.losses.steps.gaussian import LEAST_SIGMA, GaussianRatio
+from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.product_ratio import ProductRatio
 from shuffle_accountant.losses.steps.table_ratio import TableRatio
@@ -88,10 +89,10 @@ class GaussianMechanism(Mechanism):
             )
         else:
             value = tuple(validate.noise_multiplier(noise_multiplier=x) for x in noise_multiplier)
-            if min(value) < LEAST_SIGMA:
+            if min(value) < GAUSSIAN.least_sigma:
                 raise ValueError(
-                    f"noise_multiplier of single steps must be at least {LEAST_SIGMA}, got "
-                    f"{min(value)!r}"
+                    f"noise_multiplier of single steps must be at least {GAUSSIAN.least_sigma}, "
+                    f"got {min(value)!r}"
                 )
         object.__setattr__(self, "noise_multiplier", value)
 
@@ -142,10 +143,8 @@ class LaplaceMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         value = validate.positive(scale=self.scale)
-        if value * bounded.LARGEST_LOSS < 1.0:
-            raise ValueError(
-                f"scale must be at least {1.0 / bounded.LARGEST_LOSS:g}, got {value!r}"
-            )
+        if value * STEPS.largest_loss < 1.0:
+            raise ValueError(f"scale must be at least {1.0 / STEPS.largest_loss:g}, got {value!r}")
         object.__setattr__(self, "scale", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:
@@ -177,8 +176,8 @@ class PureMechanism(Mechanism):
 
     def __post_init__(self) -> None:
         value = validate.positive(epsilon=self.epsilon)
-        if value > bounded.LARGEST_LOSS:
-            raise ValueError(f"epsilon must be at most {bounded.LARGEST_LOSS:g}, got {value!r}")
+        if value > STEPS.largest_loss:
+            raise ValueError(f"epsilon must be at most {STEPS.largest_loss:g}, got {value!r}")
         object.__setattr__(self, "epsilon", value)
 
     def ratio(self, passes: int, side: Bound) -> RatioSource:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import mpmath
@@ -15,6 +16,7 @@ import shuffle_accountant as sa
 from shuffle_accountant.losses import dummies
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.counts import CountTable, count_table
+from shuffle_accountant.losses.settings import COUNTS
 from shuffle_accountant.losses.tabulated import LossBounds, PldTable, TabulatedLoss
 from shuffle_accountant.numerics.budget import stress
 from shuffle_accountant.numerics.rounding import Bound, roundings
@@ -137,7 +139,7 @@ def _nothing_kept() -> Iterator[None]:
 def test_tables_that_err_and_are_cut(
     law: CountLaw, least: float, adverse: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("shuffle_accountant.losses.counts._LEAST", least)
+    monkeypatch.setattr("shuffle_accountant.losses.counts.COUNTS", replace(COUNTS, least=least))
     with stress(roundoff=UNIT, adverse=adverse):
         table = count_table(law)
     with mpmath.workdps(90):
@@ -195,7 +197,7 @@ def test_dummies_that_err_and_are_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One category, both orders; two categories, both at once."""
-    monkeypatch.setattr("shuffle_accountant.losses.counts._LEAST", least)
+    monkeypatch.setattr("shuffle_accountant.losses.counts.COUNTS", replace(COUNTS, least=least))
     upper, effort = side is Bound.PESSIMISTIC, Effort(tail=1e-300, resolution=0.0)
     left = 1e-30 if upper else 0.0  # of what is left out of the sum over both counts
     for epsilon in (0.0, 0.3, 1.1, 2.4, math.inf):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from scipy.special import ndtr
@@ -42,8 +43,8 @@ def test_total_variation_in_wider_cells(
 
     low, high = ends()
     assert low <= high <= low * (1.0 + 1e-3)
-    monkeypatch.setattr(null_clones, "_WIDER_AT_ZERO", 0.7)
-    monkeypatch.setattr(null_clones, "_LARGE_RATIOS", math.inf)
+    narrow = replace(null_clones.NULL_CLONES, wider_at_zero=0.7, large_ratios=math.inf)
+    monkeypatch.setattr(null_clones, "NULL_CLONES", narrow)
     least, most = ends()
     assert most - least < high - low
     # both are ends of one number

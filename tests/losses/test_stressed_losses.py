@@ -128,7 +128,7 @@ def test_blocks_of_counts(
     by_tails: bool, side: Bound, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if by_tails:
-        monkeypatch.setattr(counts, "ADDED", 0)
+        monkeypatch.setattr(counts, "COUNTS", replace(counts.COUNTS, added=0))
     for trials, rate in ((9, 0.25), (40, 0.5), (200, 0.0625)):
         truth = binomial(trials, Fraction(rate))
         for tail, resolution in ((0.2, 0.0), (0.05, 0.3), (1e-20, 0.0)):
@@ -737,11 +737,13 @@ def check_tails(atoms: PldAtoms, decoys: int, rate: float, epsilons: Any) -> Non
 
 
 # The engine's own limits; limits at which small examples take each other way of listing the law.
-WAYS: dict[str, dict[str, int]] = {
+BLOCKS = {"COUNTS": replace(tail_module.COUNTS, added=-1)}
+CELLS = {"TAIL": replace(tail_module.TAIL, listed=1, shared=4)}
+WAYS: dict[str, dict[str, object]] = {
     "single counts": {},
-    "blocks of both parities": {"ADDED": -1},
-    "cells of many values": {"_LISTED": 1, "_SHARED": 4},
-    "both": {"ADDED": -1, "_LISTED": 1, "_SHARED": 4},
+    "blocks of both parities": {**BLOCKS},
+    "cells of many values": {**CELLS},
+    "both": {**BLOCKS, **CELLS},
 }
 THIRD = math.log(3.0)  # above and below what three of four letters say
 LOSSES = (-0.4, 0.0, 0.07, 0.31, 0.72, THIRD, math.nextafter(THIRD, 0), 2.5, 4.0, 9.0)
@@ -837,8 +839,8 @@ def test_far_tails_of_the_probabilistic_loss_in_cells(
 ) -> None:
     """At ends of cells of two values of R each, 25 to 35 deviations out."""
     count, upper = 4000, side is Bound.PESSIMISTIC
-    monkeypatch.setattr(tail_module, "_LISTED", 1)
-    monkeypatch.setattr(tail_module, "_SHARED", 900)
+    cells = replace(tail_module.TAIL, listed=1, shared=900)
+    monkeypatch.setattr(tail_module, "TAIL", cells)
     with stressed("", roundoff=UNIT, adverse=adverse):
         atoms = tail_loss(count, 1.0).atoms(side, edges(1e-5), Effort(1e-290, 1e-3))
     tails = np.cumsum(np.array([math.comb(count, k) for k in range(count // 2)], dtype=object))

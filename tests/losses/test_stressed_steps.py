@@ -21,6 +21,7 @@ from oracles.precision import MP, Real, exact
 
 from shuffle_accountant.lattice.grid import Array
 from shuffle_accountant.losses.base import Effort
+from shuffle_accountant.losses.settings import NULL_CLONES
 from shuffle_accountant.losses.steps import (
     gaussian,
     mean_ratio,
@@ -860,7 +861,7 @@ def test_mixtures_of_profiles_may_err(
         (0.25, 0.3, 0.3, 1.0),
         (0.0, 1.0, 1.0, 0.03),
     ):
-        cost = dict(zip((-1.0, 0.0, 1.0, 1.0 + null_clones._ODDS_STEP), costs, strict=True))
+        cost = dict(zip((-1.0, 0.0, 1.0, 1.0 + NULL_CLONES.odds_step), costs, strict=True))
         monkeypatch.setattr(null_clones, "_plan", lambda *_: plan)
         above = {Bound.OPTIMISTIC: table, Bound.PESSIMISTIC: table if upper else 2.0 * table}
         monkeypatch.setattr(null_clones, "_allocations", lambda *a: above[a[3]])  # noqa: B023
@@ -871,7 +872,7 @@ def test_mixtures_of_profiles_may_err(
         monkeypatch.setattr(null_clones, "_weights", lambda t, u, k, side, tail: weights[u])
         null_clones._mixtures.cache_clear()
         with stress(roundoff=2.0**-20, adverse=adverse):
-            found = null_clones._mixtures(1.0, 2, side, 1e-12, null_clones._WIDTH)
+            found = null_clones._mixtures(1.0, 2, side, 1e-12, NULL_CLONES.width)
         null_clones._mixtures.cache_clear()
         for j, x in enumerate((-MP.inf, -0.5, 0.0, 0.5)):
             level = 1 + MP.exp(exact(x))
@@ -938,7 +939,7 @@ def test_envelopes_of_the_gaussian_mechanism_s_profile_and_of_mixtures(
         monkeypatch.setattr(null_clones, "_plan", lambda *_: plan)  # noqa: B023
         monkeypatch.setattr(null_clones, "_mixtures", lambda s, t, side, *_: given[side])  # noqa: B023
         null_clones._envelope.cache_clear()
-        atoms = null_clones._envelope(sigma, 9, side, 1e-12, null_clones._WIDTH, swapped)
+        atoms = null_clones._envelope(sigma, 9, side, 1e-12, NULL_CLONES.width, swapped)
         null_clones._envelope.cache_clear()
         assert atoms.side is side
         for epsilon in points:
@@ -971,7 +972,7 @@ def test_lower_ends_of_mixtures_where_points_are_too_far_apart_for_the_mechanism
     monkeypatch.setattr(null_clones, "_plan", lambda *_: plan)
     monkeypatch.setattr(null_clones, "_mixtures", lambda *_: np.array(part))
     null_clones._envelope.cache_clear()
-    atoms = null_clones._envelope(1.0, 9, Bound.OPTIMISTIC, 1e-12, null_clones._WIDTH, False)
+    atoms = null_clones._envelope(1.0, 9, Bound.OPTIMISTIC, 1e-12, NULL_CLONES.width, False)
     null_clones._envelope.cache_clear()
     for x, truth in zip(whole, part, strict=True):
         if not 0.0 <= x <= 6.0:

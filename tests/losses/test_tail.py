@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from math import comb
 
@@ -29,11 +30,13 @@ from shuffle_accountant.numerics.rounding import Bound
 DIGITS = 1e-12
 EPS0 = 3.0
 # The engine's own limits; limits at which small examples take each other way of listing the law.
-WAYS = {
+BLOCKS = {"COUNTS": replace(module.COUNTS, added=-1)}
+CELLS = {"TAIL": replace(module.TAIL, listed=1, shared=9)}
+WAYS: dict[str, dict[str, object]] = {
     "single counts": {},
-    "blocks of both parities": {"ADDED": -1},
-    "cells of many values": {"_LISTED": 1, "_SHARED": 9},
-    "both": {"ADDED": -1, "_LISTED": 1, "_SHARED": 9},
+    "blocks of both parities": {**BLOCKS},
+    "cells of many values": {**CELLS},
+    "both": {**BLOCKS, **CELLS},
 }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from shuffle_accountant.losses.settings import THRESHOLDS
 from shuffle_accountant.losses.steps import thresholds
 from shuffle_accountant.losses.steps.thresholds import ThresholdMoments, ThresholdPair
 from shuffle_accountant.numerics.budget import stress
@@ -168,7 +169,7 @@ def test_moments_of_what_is_suppressed_where_its_tail_errs(
     pair = ThresholdPair(P, least)
     others = pair.scanned[:6]
     real = truth([(m, least) for m in others.tolist()])
-    table, most = pair.table.copy(), (thresholds._MASS - thresholds._SUM) * 2.0**-38
+    table, most = pair.table.copy(), (THRESHOLDS.tail_error - THRESHOLDS.sum_error) * 2.0**-38
     table[:, least] = np.minimum(table[:, least] * (1.0 + off * 0.99 * most), 1.0)
     monkeypatch.setattr(thresholds, "_tails", lambda probability, threshold: table)
     with stress(roundoff=2.0**-38):
@@ -185,7 +186,7 @@ def test_bounds_of_moments_where_sums_err(
 ) -> None:
     """The least bound over all orders and limits, each as it is written."""
     t, epsilon = thresholds._ORDERS, 0.8
-    assert thresholds._ERROR > 1000.0  # one bound takes fewer roundings
+    assert THRESHOLDS.bound_error > 1000.0  # one bound takes fewer roundings
     log_c = t * np.log(t) - (1.0 + t) * np.log1p(t)
     if replaced:
         sides = [(TRUTH.gained + TRUTH.lost[:, None, :], TRUTH.beyond)]

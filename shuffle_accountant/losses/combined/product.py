@@ -12,6 +12,7 @@ from shuffle_accountant.lattice.discretize import SUBCELLS, discretize
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.positive import positive_sum
 from shuffle_accountant.losses.base import CellEdges, Divergence, Effort, PrivacyLoss
+from shuffle_accountant.losses.settings import COMBINED
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     Array,
@@ -23,9 +24,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     underflow,
 )
-
-# Largest number of cells of the sum: direct convolution is quadratic in them.
-_MOST_CELLS = 4096
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
     parts = [(_alone(part, side, effort), count) for part, count in loss.parts]
     low = math.fsum(n * min(float(one.loss.min()), 0.0) for one, n in parts)
     high = math.fsum(n * max(float(one.loss.max()), 0.0) for one, n in parts)
-    spacing = max((high - low) / _MOST_CELLS, 1e-12 * loss.deviation)
+    spacing = max((high - low) / COMBINED.most_cells, 1e-12 * loss.deviation)
     grids = [(discretize(one, spacing), count) for one, count in parts]
     first, last = math.floor(low / spacing) - 2, math.ceil(high / spacing) + 2
     law = positive_sum(grids, side, first, last)

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from shuffle_accountant.losses.settings import CORRELATED
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio, gaussian_profile
 from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.numerics.rounding import Bound, outwards, roundings
@@ -27,23 +28,6 @@ from shuffle_accountant.sums.pair_law import pair_sum
 Block = tuple[int, float, float, float]
 """Bins in a block at most, and of its chain the variance, the correlation of neighbours in [0, 1)
 and the variance of the independent part."""
-
-# Width of cells of lower ends that are not exact, in normal scores: covariances decide there.
-_LOOSE = 0.02
-# Epsilon, in nats, from which on the order (Q, P) has cells of its own, for small sums.
-_LARGE = 1.0
-# Size of blocks of a line of two bands from below.
-_MOST_OF_LINE = 128
-# Ratio alpha about which lower ends are tight, and of a block's sum the most, in its means.
-_FAR, _FAR_OF_BLOCK = math.exp(1.0), 6.0
-# How coarse a first look at a chain is, up to a number of bins and in proportion for more of them,
-# and the delta about which bounds are tight.
-_COARSE, _FEW, _USUAL = 8.0, 250, 1e-6
-# Delta over the probability that may be left out, roughly; the smallest delta of a first look.
-_OF_TAIL, _LEAST_LOOK = 1e11, 1e-30
-# Width of the cells of one node's ratio, in normal scores of it: a hundredth of the variance's part
-# that such cells add.
-_FACTOR = 0.08
 
 
 @dataclass(frozen=True)
@@ -120,7 +104,7 @@ class ChainRatios(Dependent):
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """An upper bound in convex order."""
         assert side is Bound.PESSIMISTIC, "chains have upper ends only"
-        small = self.order and self.epsilon > _LARGE
+        small = self.order and self.epsilon > CORRELATED.large
         found = _chain(
             *(self.ring, users, self.common, self.theta, self.own, self.epsilon, tail, small)
         )
@@ -188,16 +172,16 @@ def _pairs(
             *(count, first, second, last, side), powers=order, tail=share, epsilon=epsilon
         )
 
-    if side is Bound.PESSIMISTIC or bins <= _MOST_OF_LINE:
+    if side is Bound.PESSIMISTIC or bins <= CORRELATED.most_of_line:
         return line(bins)
     # blocks of bins that share nothing with one another reveal less, and hardly so
-    count = bins // _MOST_OF_LINE
+    count = bins // CORRELATED.most_of_line
     size = bins // count
-    law = power(line(size), count, side, width=_LOOSE, tail=0.25 * tail)
+    law = power(line(size), count, side, width=CORRELATED.loose, tail=0.25 * tail)
     rest = bins - count * size
     if rest == 0:
         return law
-    return add(law, line(rest), side, width=_LOOSE, budget=0.1 * tail, users=bins)
+    return add(law, line(rest), side, width=CORRELATED.loose, budget=0.1 * tail, users=bins)
 
 
 @dataclass(frozen=True)
@@ -232,7 +216,7 @@ class ChainsBelow(Dependent):
         assert side is Bound.OPTIMISTIC, "these chains have lower ends only"
         way = self.ways[0]
         if len(self.ways) > 1:
-            delta = min(max(_OF_TAIL * tail, _LEAST_LOOK), _USUAL)
+            delta = min(max(CORRELATED.of_tail * tail, CORRELATED.least_look), CORRELATED.usual)
             way = max(self.ways, key=lambda one: _looked_at(one, len(self.scales), delta))
         return _of_blocks(self, way, users, tail)
 
@@ -258,12 +242,12 @@ def _of_blocks(source: ChainsBelow, way: Block, bins: int, tail: float) -> SumLa
         powers=source.order,
         tail=tail / (8.0 * (whole + 2)),
         # what a block has beyond many times its mean comes from few bins: cells may be wide
-        far=min(_FAR * bins, _FAR_OF_BLOCK * size),
+        far=min(CORRELATED.far * bins, CORRELATED.far_of_block * size),
         whole=tuple(part for _, part in others),
     )
     for (count, _), one in zip(others, found, strict=True):
-        one = power(one, count, Bound.OPTIMISTIC, width=_LOOSE, tail=0.25 * tail)
-        law = add(law, one, Bound.OPTIMISTIC, width=_LOOSE, budget=0.1 * tail, users=bins)
+        one = power(one, count, Bound.OPTIMISTIC, width=CORRELATED.loose, tail=0.25 * tail)
+        law = add(law, one, Bound.OPTIMISTIC, width=CORRELATED.loose, budget=0.1 * tail, users=bins)
     return _with_ones(law, bins - scales.size)
 
 
@@ -291,12 +275,12 @@ def rough_epsilon(
     own: float,
     *,
     chains: int = 1,
-    delta: float = _USUAL,
+    delta: float = CORRELATED.usual,
 ) -> float:
     """Approximation of epsilon for one chain of bins, or for independent ones."""
-    coarse, tail = _COARSE * max(bins / _FEW, 1.0), 1e-4 * delta
+    coarse, tail = CORRELATED.coarse * max(bins / CORRELATED.few, 1.0), 1e-4 * delta
     look = chain_sum(bins, common, theta, own, tail=tail, epsilon=1.0, coarser=coarse)
-    law = power(look.law, chains, Bound.PESSIMISTIC, width=_LOOSE, tail=tail)
+    law = power(look.law, chains, Bound.PESSIMISTIC, width=CORRELATED.loose, tail=tail)
     mean = law.value / (bins * chains)
     loss = np.log(np.maximum(mean, 1e-300))
     low, high = 0.0, float(loss[-1])
@@ -335,9 +319,9 @@ def _times(
     # the square of what is left of the root and the quotient is on the side's side of the variance
     away = -roundings(8) if side is Bound.PESSIMISTIC else roundings(8)
     source = GaussianRatio((1.0 + away) / math.sqrt(variance))
-    other = source.ratios(side, users=users, width=_FACTOR, tail=tail)
+    other = source.ratios(side, users=users, width=CORRELATED.factor, tail=tail)
     if law.value.size > 1:
-        other = coarser(other, _FACTOR, side)
+        other = coarser(other, CORRELATED.factor, side)
     value = np.multiply.outer(law.value, other.value).ravel()
     mass = np.multiply.outer(law.mass, other.mass).ravel()
     order = np.argsort(value, kind="stable")

@@ -21,6 +21,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.profile import below_chords, polygon_atoms, whole_losses
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
+from shuffle_accountant.losses.settings import ANTIPODAL
 from shuffle_accountant.losses.steps.gaussian import gaussian_profile, profile_end
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
@@ -36,21 +37,6 @@ from shuffle_accountant.numerics.rounding import (
 from shuffle_accountant.sums.statistic import Hypotheses, power_of
 
 __all__ = ["AntipodalLoss"]
-
-# Widths in normal scores: of the cells of one value, and of the cells of partial sums.
-_LETTER, _WIDTH = 0.02, 0.024
-# Statistics are made for alphas whose logarithms grow by this factor, at most for the second number
-# of alphas.
-_RATIO = 1.6
-_MOST_STATISTICS = 9
-# With less noise than this, values are so far apart that the largest alone decides.
-_LEAST_SIGMA = 0.1
-# Distance of the profile's points relative to the loss, and number of points within one deviation.
-_GROWTH, _POINTS_NEAR_0 = 0.002, 200
-# Number of thresholds that the largest value is compared with.
-_THRESHOLDS = 1500
-# Upper bound of the error of a difference of two logarithms of probabilities above 1e-320, nats.
-_CLOSE_RATIOS = 1e-12
 
 
 @dataclass(frozen=True)
@@ -106,10 +92,13 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     end = min(profile_end(sigma, tail), LIMITS.largest_log)
     loss = _points(min(deviation, 0.1 * end), end)
     low, high = _by_largest(sigma, steps, loss)
-    if sigma >= _LEAST_SIGMA:
-        tilts = deviation * _RATIO ** np.arange(_MOST_STATISTICS)  # logarithms of the alphas, nats
+    if sigma >= ANTIPODAL.least_sigma:
+        # logarithms of the alphas, nats
+        tilts = deviation * ANTIPODAL.ratio ** np.arange(ANTIPODAL.most_statistics)
         for one in tilts[tilts < end].tolist():
-            found = power_of(_letters(sigma, one, tail), steps, width=_WIDTH, tail=1e-2 * tail)
+            found = power_of(
+                _letters(sigma, one, tail), steps, width=ANTIPODAL.width, tail=1e-2 * tail
+            )
             below, above = _profile(found, loss)
             low, high = np.maximum(low, below), np.maximum(high, above)
     place = np.concatenate([[-1.0], np.expm1(loss[1:])])
@@ -120,8 +109,8 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
 
 def _points(deviation: float, end: float) -> Array:
     """Losses, with their mirror images and -inf."""
-    inner = np.linspace(0.0, deviation, _POINTS_NEAR_0)
-    step = math.log1p(_GROWTH)
+    inner = np.linspace(0.0, deviation, ANTIPODAL.points_near_0)
+    step = math.log1p(ANTIPODAL.growth)
     count = math.ceil(math.log(end / deviation) / step)
     return whole_losses(np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0))))
 
@@ -133,7 +122,7 @@ def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
     reach = -float(ndtri_exp(math.log(0.1 * tail)))
     last = LIMITS.farthest_score
     low, high = -min(reach, last), min(2.0 / sigma + reach, last)
-    inner = np.linspace(low, high, math.ceil((high - low) / _LETTER) + 1)
+    inner = np.linspace(low, high, math.ceil((high - low) / ANTIPODAL.letter) + 1)
     edges = np.concatenate([[-math.inf], inner, [math.inf]])
     null, second, first = (normal_cells(edges - mean / sigma) for mean in (0.0, 1.0, 2.0))
     # whatever the numbers are; sums of these are doubles
@@ -149,7 +138,7 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     p, q = found.first, found.second
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(p + q > 0.0, np.log(p) - np.log(q), -math.inf)
-    ratio = disturbed(ratio, 0.5 * _CLOSE_RATIOS)
+    ratio = disturbed(ratio, 0.5 * ANTIPODAL.close_ratios)
     order = np.argsort(ratio)
     ratio, p, q = ratio[order], p[order], q[order]
     above_p, above_q = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (p, q))
@@ -163,10 +152,10 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     # relative to the computed numbers an error may be larger than relative to the true ones
     terms = difference_of(plus, minus, error / max(1.0 - error, 1e-300))
     # outcomes whose ratio is so close to alpha that rounding decides where they count
-    near = (np.searchsorted(ratio, loss + sign * _CLOSE_RATIOS) for sign in (-1.0, 1.0))
+    near = (np.searchsorted(ratio, loss + sign * ANTIPODAL.close_ratios) for sign in (-1.0, 1.0))
     first, last = (below_p[places] for places in near)
     # one more outcome: that something was dropped
-    missing = np.where(right, 1.0, alpha) * found.lost + _CLOSE_RATIOS * (last - first)
+    missing = np.where(right, 1.0, alpha) * found.lost + ANTIPODAL.close_ratios * (last - first)
     return terms.positive(upper=False), terms.positive(upper=True) + missing
 
 
@@ -177,7 +166,7 @@ def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
     """
     from scipy.special import log_ndtr
 
-    score = np.linspace(-10.0, 2.0 / sigma + 12.0, _THRESHOLDS)
+    score = np.linspace(-10.0, 2.0 / sigma + 12.0, ANTIPODAL.thresholds)
     others = (steps - 1) * log_ndtr(score)
     alpha = np.exp(loss)
     right = loss >= 0.0

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.losses.counts import bulk
-from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, RatioSource
+from shuffle_accountant.losses.settings import MEAN_RATIO, STEPS
+from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import disturbed, rounded
 from shuffle_accountant.numerics.rounding import (
@@ -27,16 +28,13 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw
 
-LARGEST_LOSS = 500.0
-"""Largest size of a log-ratio allowed, nats, so that sums of ratios stay within doubles."""
-
 
 def check_range(loss: float, passes: int) -> None:
     """Refuse products of ratios beyond the range of doubles, with a `ValueError`."""
-    if loss * passes > LARGEST_LOSS:
+    if loss * passes > STEPS.largest_loss:
         raise ValueError(
-            f"passes times the largest loss of a step must be at most {LARGEST_LOSS:g} nats, got "
-            f"{passes} times {loss!r}"
+            f"passes times the largest loss of a step must be at most {STEPS.largest_loss:g} nats, "
+            f"got {passes} times {loss!r}"
         )
 
 
@@ -152,7 +150,7 @@ class LaplaceRatio(RatioSource):
 
     def cells(self, width: float) -> tuple[Array, Array, Array]:
         """``(edges, q, p)``: edges of cells of the logarithm, and the cells' masses."""
-        count = min(math.ceil((3.0 + 2.0 * self.eps0) / width) + 8, MOST_CELLS)
+        count = min(math.ceil((3.0 + 2.0 * self.eps0) / width) + 8, MEAN_RATIO.most_cells)
         edges = np.linspace(-self.eps0, self.eps0, count + 1)
         grown = np.expm1(0.5 * np.diff(edges))
         grown = disturbed(grown, lambda: _cell_error() * grown)

@@ -25,7 +25,8 @@ from shuffle_accountant.losses.base import (
     PrivacyLoss,
     divergence_of,
 )
-from shuffle_accountant.losses.steps.mean_ratio import MOST_CELLS, MeanRatioLoss, RatioSource
+from shuffle_accountant.losses.settings import GAUSSIAN, MEAN_RATIO
+from shuffle_accountant.losses.steps.mean_ratio import MeanRatioLoss, RatioSource
 from shuffle_accountant.numerics.binomial import gauss_legendre
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.probabilities import normal_cells
@@ -40,15 +41,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.sums.doubling import SumLaw
-
-LEAST_SIGMA = 0.05
-"""With less noise than this, ratios leave the range of doubles."""
-
-# Largest width of cells, in normal scores.
-_WIDEST = 0.05
-# Nodes of the quadrature in a cell. A rule of m nodes is off by (z w)^(2m) (m!)^4 / ((2m + 1)
-# (2m)!^3) on a cell of width w at score z: at most 1e-18.
-_NODES = 8
 
 
 @dataclass(frozen=True)
@@ -70,10 +62,10 @@ class GaussianRatio(RatioSource):
 
     def ratios(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Cells of equal width in z; see `losses.steps.mean_ratio.RatioSource`."""
-        edges = self._edges(users, min(width, _WIDEST), 0.25 * tail)
+        edges = self._edges(users, min(width, GAUSSIAN.widest), 0.25 * tail)
         if edges.size < 2:
             return SumLaw(np.zeros(0), np.zeros(0), 1, 1.0, 1.0, 0.0, 0.0)
-        nodes, weights = gauss_legendre(_NODES)
+        nodes, weights = gauss_legendre(GAUSSIAN.nodes)
         run = np.diff(edges)[:, None]
         score = edges[:-1, None] + run * nodes
         density = np.exp(-0.5 * score**2) * (weights * run) / math.sqrt(2.0 * math.pi)
@@ -81,9 +73,11 @@ class GaussianRatio(RatioSource):
         mass = density.sum(axis=1)
         # relative errors are those of exponents, of products, and of a sum; they count for each of
         # all users
-        error = sequential_sum(score[:, 0] ** 2 + score[:, -1] ** 2 + _NODES, own=ELEMENTARY + 8)
+        error = sequential_sum(
+            score[:, 0] ** 2 + score[:, -1] ** 2 + GAUSSIAN.nodes, own=ELEMENTARY + 8
+        )
         exponent = max(abs(self._log_ratio(edges[[0, -1]])))
-        moved = sequential_sum(8.0 * float(exponent) + 2 * _NODES, own=2 * ELEMENTARY + 16)
+        moved = sequential_sum(8.0 * float(exponent) + 2 * GAUSSIAN.nodes, own=2 * ELEMENTARY + 16)
         mean = np.sum(density / mass[:, None] * self._ratio(score), axis=1)
         low, high, shift = float(edges[0]), float(edges[-1]), 1.0 / self.sigma
         lost_gain = _below(low - shift) + _below(shift - high)
@@ -121,7 +115,9 @@ class GaussianRatio(RatioSource):
         high = min(max(everyone, shift + target), centre + reach, LIMITS.farthest_score)
         if not low < high:
             return np.zeros(0)
-        return np.linspace(low, high, min(math.ceil((high - low) / width) + 8, MOST_CELLS) + 1)
+        return np.linspace(
+            low, high, min(math.ceil((high - low) / width) + 8, MEAN_RATIO.most_cells) + 1
+        )
 
     def alone(self, epsilon: float, side: Bound, swapped: bool = False) -> float:
         """Bound of ``H_alpha`` of one message, in either order: the Gaussian mechanism's."""
@@ -194,7 +190,7 @@ def gaussian_mean_loss(sigma: float, users: int, fraction: float = 1.0) -> Priva
         users: number of ratios.
         fraction: probability that the target takes part, in (0, 1].
     """
-    if sigma < LEAST_SIGMA:
+    if sigma < GAUSSIAN.least_sigma:
         return FarApartLoss(sigma, users, fraction)
     return MeanRatioLoss(GaussianRatio(sigma), users, fraction)
 
@@ -258,7 +254,7 @@ def _forward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Array
     from scipy.special import ndtri_exp
 
     reach = -float(ndtri_exp(math.log(0.25 * tail)))
-    score = np.linspace(-reach, reach, MOST_CELLS + 1)
+    score = np.linspace(-reach, reach, MEAN_RATIO.most_cells + 1)
     mass = normal_cells(score)
     target = score / loss.sigma + 0.5 / loss.sigma**2  # the logarithm under P
     # half a tail of scores beyond the reach, a tail of what the others exceed, and their rounding
@@ -305,7 +301,7 @@ def _backward(loss: FarApartLoss, side: Bound, tail: float) -> tuple[Array, Arra
     # the largest of n scores is below with probability Phi^n, above with n Phi(-) at most
     top = min(-float(ndtri_exp(math.log(0.25 * tail) - math.log(n))), LIMITS.farthest_score)
     bottom = max(float(ndtri_exp(math.log(0.25 * tail) / n)), -LIMITS.farthest_score)
-    score = np.linspace(bottom, top, MOST_CELLS + 1)
+    score = np.linspace(bottom, top, MEAN_RATIO.most_cells + 1)
     logs = log_ndtr(score)
     mass = np.exp(n * logs[1:]) * -np.expm1(np.minimum(n * (logs[:-1] - logs[1:]), 0.0))
     mass = disturbed(mass, lambda: budget().normal * mass)

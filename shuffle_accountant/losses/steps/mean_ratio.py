@@ -17,6 +17,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
+from shuffle_accountant.losses.settings import MEAN_RATIO
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
@@ -31,31 +32,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.sums.doubling import SumLaw, additions, power
-
-# Least widths of cells in normal scores, usually and for the finest resolutions: narrower cells
-# would take more than half a second. With more additions than `_FEW_ADDITIONS` the first is larger
-# by the factor `_WIDER`, which is accurate enough for most epsilon and delta; but not from
-# `_MANY_ROUNDS` rounds on, where the error of the mean loss counts in each of them.
-_LEAST_WIDTH, _FINEST_WIDTH = 0.0103, 0.0075
-_FEW_ADDITIONS, _WIDER = 20, 1.15
-_MANY_ROUNDS = 4096
-# Depth of tails (powers of ten) from which on cells are wider, as losses are larger.
-_SHALLOW = 20
-# Resolutions below these ask for narrower cells, and for the narrowest.
-_FINE, _FINEST = 1.2e-5, 2.4e-6
-# Factor of the least width where cells have to be narrower than usual.
-_NARROWER = 0.75
-# Width of the cells of a single ratio (n = 1), in normal scores.
-_ALONE = 0.001
-# Upper bound of what products below the smallest normal double lose in all pairs and additions.
-_SUBNORMAL = 1e-295
-# Shares eta of alpha that all other messages together may have; see `_pointed_out`.
-_OUTWEIGHED = (1e-12, 1e-9, 1e-6, 1e-4)
-# Relative width of a bracket that is used without the distribution of the sum.
-_SURE = 1e-6
-
-MOST_CELLS = 1 << 15
-"""Largest number of cells of the distribution of one ratio."""
 
 
 class RatioSource(ABC):
@@ -159,12 +135,12 @@ class MeanRatioLoss(OrderedLoss):
         terms = ratios.below(epsilon) if self.swapped else ratios.above(epsilon)
         total += rounded(float(np.sum(law.mass * terms.positive(upper=upper))), 8)
         if upper:
-            total = raised(total, pairwise_sum(own=8)) + _SUBNORMAL
+            total = raised(total, pairwise_sum(own=8)) + MEAN_RATIO.subnormal
             # with all other messages revealed; a target that may not take part is exposed less
             alone = self.fraction * self.source.alone(epsilon, side, self.swapped)
             alone *= 1.0 + roundings(8)
             return min(total, alone, self._pointed_out(epsilon, side), 1.0)
-        total = max(total * (1.0 - pairwise_sum(own=8)) - _SUBNORMAL, 0.0)
+        total = max(total * (1.0 - pairwise_sum(own=8)) - MEAN_RATIO.subnormal, 0.0)
         if not self.swapped:
             total = max(total + self._certain, self._pointed_out(epsilon, side))
         return min(total, 1.0)
@@ -186,7 +162,8 @@ class MeanRatioLoss(OrderedLoss):
     def _without_law(self, epsilon: float, side: Bound) -> float | None:
         """Bound of delta where one message outweighs all others, without any law; else None.
 
-        In the order (Q, P) that is where it is below `_SURE` times that of the other order.
+        In the order (Q, P) that is where it is below `MEAN_RATIO.sure` times that of the other
+        order.
         """
         forward = replace(self, swapped=False)
         least = forward._pointed_out(epsilon, Bound.OPTIMISTIC)
@@ -196,11 +173,11 @@ class MeanRatioLoss(OrderedLoss):
             # no message may have a ratio above t / alpha
             log_ratio = math.log(self.users) - math.log(self.fraction) - epsilon
             most = self.source.below(log_ratio) ** self.users
-            if most > _SURE * least:
+            if most > MEAN_RATIO.sure * least:
                 return None
             return most if side is Bound.PESSIMISTIC else 0.0
         most = forward._pointed_out(epsilon, Bound.PESSIMISTIC)
-        if most > (1.0 + _SURE) * least:
+        if most > (1.0 + MEAN_RATIO.sure) * least:
             return None
         return most if side is Bound.PESSIMISTIC else least
 
@@ -223,7 +200,7 @@ class MeanRatioLoss(OrderedLoss):
             least = rounded(self.fraction * least, 4)
             return max(least * (1.0 - math.exp(-epsilon) - slack), 0.0)
         best = 1.0
-        for eta in _OUTWEIGHED:
+        for eta in MEAN_RATIO.outweighed:
             rest = math.exp(-epsilon) / eta
             if rest < best:
                 point = max((alone - eta * (1.0 + eta)) * (1.0 - slack), 0.0)
@@ -267,7 +244,7 @@ class MeanRatioLoss(OrderedLoss):
             side=side,
             mass=mass,
             loss=loss,
-            infinite=lost + _SUBNORMAL if upper else certain,
+            infinite=lost + MEAN_RATIO.subnormal if upper else certain,
             truncated=max(lost - certain, 0.0),
             round_off=abs(float(law.mass.sum()) + law.lost - 1.0) + slack,
             loss_error=law.moved + slack * float(np.max(np.abs(loss), initial=1.0)),
@@ -304,17 +281,21 @@ def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw
     tail = effort.kept_tail
     # each addition adds about width^2 / 6 to the relative variance
     width = math.sqrt(6.0 * effort.resolution / additions(users))
-    least, fine = _LEAST_WIDTH, effort.resolution < _FINE
-    if additions(users) > _FEW_ADDITIONS:
-        least, fine = _WIDER * least, fine or effort.rounds >= _MANY_ROUNDS
+    least, fine = MEAN_RATIO.least_width, effort.resolution < MEAN_RATIO.fine
+    if additions(users) > MEAN_RATIO.few_additions:
+        least, fine = MEAN_RATIO.wider * least, fine or effort.rounds >= MEAN_RATIO.many_rounds
     # as many cells for deeper tails, whose losses are as much larger
-    least *= math.sqrt(max(-math.log10(tail), _SHALLOW) / _SHALLOW)
+    least *= math.sqrt(max(-math.log10(tail), MEAN_RATIO.shallow) / MEAN_RATIO.shallow)
     if width < 1.5 * least:  # a second law costs more than narrower cells of one
         if fine:
-            least = _NARROWER * least if effort.resolution >= _FINEST else max(width, _FINEST_WIDTH)
+            least = (
+                MEAN_RATIO.narrower * least
+                if effort.resolution >= MEAN_RATIO.finest
+                else max(width, MEAN_RATIO.finest_width)
+            )
         width = least
     if users == 1:
-        width = _ALONE
+        width = MEAN_RATIO.alone
     return _remembered(source, users, side, tail, width)
 
 

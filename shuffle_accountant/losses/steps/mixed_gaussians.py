@@ -14,21 +14,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, log_ndtr
 
+from shuffle_accountant.losses.settings import MIXED_GAUSSIANS
 from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of, unsampled
 from shuffle_accountant.numerics.rounding import Array, roundings
 
-# Relative error of a mass of the normal law from `log_ndtr`, with the exponential, in roundings;
-# and of a threshold, relative to its distance from 0 and to the noise.
-_MASS, _THRESHOLD = 256.0, 64.0
-# Halvings of the interval that holds a threshold: more than a double has bits.
-_HALVINGS = 80
-
 
 def _ends(gain: Array, cost: Array, score: Array) -> tuple[Array, Array]:
     """Bounds of the differences of masses that were cut at thresholds of these normal scores."""
-    count = _MASS * (1.0 + score * score) + _THRESHOLD * (1.0 + score) ** 2
+    count = (
+        MIXED_GAUSSIANS.mass * (1.0 + score * score)
+        + MIXED_GAUSSIANS.threshold * (1.0 + score) ** 2
+    )
     found = rounded(gain, count) - rounded(cost, -count)
     slack = roundings(count) * (gain + cost)
     return np.clip(found - slack, 0.0, 1.0), np.clip(found + slack + 1e-300, 0.0, 1.0)
@@ -127,13 +125,13 @@ class FixedSizePair(ProfiledPair):
             right = low + high > 2.0 * centre
             return np.asarray(np.where(right, each[0] - each[1], each[2] - each[3]))
 
-        gain = q * mass(0.0, _MASS)
-        cost = q * alpha * mass(1.0 / s, -_MASS)
-        cost = cost + (1.0 - q) * growth * mass(-1.0 / s, -_MASS)
+        gain = q * mass(0.0, MIXED_GAUSSIANS.mass)
+        cost = q * alpha * mass(1.0 / s, -MIXED_GAUSSIANS.mass)
+        cost = cost + (1.0 - q) * growth * mass(-1.0 / s, -MIXED_GAUSSIANS.mass)
         near = np.where(np.isfinite(low), np.abs(low), 0.0) + np.abs(high) + 1.0 / s
         found = _ends(gain, cost, near)
         # differences of masses: their absolute error is that of the larger ones
-        lost = roundings(_MASS) * (q + q * alpha + growth)
+        lost = roundings(MIXED_GAUSSIANS.mass) * (q + q * alpha + growth)
         some = (inside > 0.0) & (losses < 700.0)
         lowest = difference_of(found[0], lost, 0.0).value
         return (
@@ -222,7 +220,7 @@ class MixturePair(ProfiledPair):
         # the last term alone is the value asked for at this score, so the ratio is there before
         top = (np.maximum(logs, 0.0) - terms[-1]) / max(steps[-1], 1e-300) + 1.0
         low, high = np.full(logs.shape, -1e4), np.maximum(top, 1.0)
-        for _ in range(_HALVINGS):
+        for _ in range(MIXED_GAUSSIANS.halvings):
             middle = 0.5 * (low + high)
             both = np.concatenate([high, middle])
             each = terms + both[:, None] * steps

@@ -28,6 +28,7 @@ from shuffle_accountant.lattice.profile import (
 )
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss, divergence_of
 from shuffle_accountant.losses.counts import block_masses, bulk
+from shuffle_accountant.losses.settings import NULL_CLONES
 from shuffle_accountant.losses.steps.gaussian import (
     GaussianRatio,
     gaussian_profile,
@@ -53,30 +54,6 @@ from shuffle_accountant.sums.family import SumFamily, rounded_count, rounded_cou
 from shuffle_accountant.sums.settings import DOUBLING
 
 __all__ = ["NullCloneLoss", "charge"]
-
-# Spacing of the lattice of p, in log-odds.
-_ODDS_STEP = 1.0 / 64.0
-# Smallest expected number of clones on the lattice of p: fewer change nothing.
-_FEWEST = 0.005
-# Largest log-odds of p on the lattice: beyond, 1 - p is below 4e-4 and little is left to gain.
-_MOST_ODDS = 8.0
-# Widths of cells, in normal scores: of the rough look that makes the plan, and of the final sums.
-_ROUGH_WIDTH, _WIDTH = 0.1, 0.0145
-# Distance of that look's points: near 0 in deviations, further out relative to the loss.
-_ROUGH_STEP, _ROUGH_GROWTH = 0.15, 0.04
-# Share of epsilon that chords between the profile's points may add.
-_CHORD = 2.5e-5
-# Largest number of points of the profile.
-_MOST_POINTS = 4000
-# Number of doublings of the clones from which on cells are narrower: each adds to the bracket.
-_FEW_DOUBLINGS = 14
-# What may be left out for the total variation alone, as a share of the loss's deviation.
-_TAIL_AT_ZERO = 1e-7
-# Largest sigma at which cells are wider for the total variation alone, and their factor: sums of
-# large ratios take longest, and their cells add less to the bracket.
-_LARGE_RATIOS, _WIDER_AT_ZERO = 1.2, 1.28
-# The plan ignores points where the bound is below this many tails: it need not be tight there.
-_SEEN = 1e4
 
 
 def charge(sigma: float, clones: int, log_odds: float, side: Bound) -> float:
@@ -105,7 +82,7 @@ class NullCloneLoss(OrderedLoss):
     """Privacy loss of one epoch of shuffled batches.
 
     Attributes:
-        sigma: deviation of the noise of a step, >= `losses.steps.gaussian.LEAST_SIGMA`.
+        sigma: deviation of the noise of a step, >= `losses.settings.GAUSSIAN.least_sigma`.
         steps: number T of batches, >= 2.
     """
 
@@ -123,16 +100,18 @@ class NullCloneLoss(OrderedLoss):
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, LIMITS.underflow):
             return alone if side is Bound.PESSIMISTIC else 0.0
-        tail, width = effort.single.kept_tail, _WIDTH
+        tail, width = effort.single.kept_tail, NULL_CLONES.width
         if epsilon == 0.0:  # total variation is no less than a small part of the deviation
-            tail = max(tail, _TAIL_AT_ZERO * self.deviation)
-            width *= _WIDER_AT_ZERO if self.sigma <= _LARGE_RATIOS else 1.0
+            tail = max(tail, NULL_CLONES.tail_at_zero * self.deviation)
+            width *= NULL_CLONES.wider_at_zero if self.sigma <= NULL_CLONES.large_ratios else 1.0
         atoms = _envelope(self.sigma, self.steps, side, tail, width, self.swapped)
         return divergence_of(atoms, epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
         """One atom for each point of the profile that is on its envelope."""
-        atoms = _envelope(self.sigma, self.steps, side, effort.kept_tail, _WIDTH, self.swapped)
+        atoms = _envelope(
+            self.sigma, self.steps, side, effort.kept_tail, NULL_CLONES.width, self.swapped
+        )
         edges(float(np.max(np.abs(atoms.loss), initial=0.0)))  # whether such a grid is allowed
         return atoms
 
@@ -150,7 +129,7 @@ def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
 @lru_cache(maxsize=256)
 def _deviation(sigma: float, steps: int) -> float:
     """Rough deviation of the loss, nats: the mean of as many ratios as clones at a small charge."""
-    low, high = math.log(_FEWEST / steps), _MOST_ODDS
+    low, high = math.log(NULL_CLONES.fewest / steps), NULL_CLONES.most_odds
     for _ in range(40):
         middle = 0.5 * (low + high)
         cheap = charge(sigma, steps - 1, middle, Bound.PESSIMISTIC) < 1e-3
@@ -194,9 +173,9 @@ def _points(rough: Array, bound: Array) -> Array:
     middle = 0.5 * (rough[1:] + rough[:-1])
     # the loss is no less spread out than its profile falls near 0
     size = np.maximum(middle, 1.0 / max(float(slope[0]), 1e-300))
-    step = np.sqrt(8.0 * _CHORD * size / (np.maximum(slope, 0.0) + 1.0))
+    step = np.sqrt(8.0 * NULL_CLONES.chord * size / (np.maximum(slope, 0.0) + 1.0))
     number = np.append(0.0, np.cumsum(np.diff(rough) / step))
-    count = min(math.ceil(number[-1]) + 1, _MOST_POINTS)
+    count = min(math.ceil(number[-1]) + 1, NULL_CLONES.most_points)
     return np.interp(np.linspace(0.0, number[-1], count + 1), number, rough)
 
 
@@ -241,15 +220,17 @@ class _Plan:
 def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     """The plan: losses, p and K that matter, chosen from rough values of the bound."""
     end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
-    first = min(_ROUGH_STEP * _deviation(sigma, steps), 0.1 * end)
-    inner = np.arange(math.ceil(1.0 / _ROUGH_GROWTH) + 1) * first
-    count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(_ROUGH_GROWTH)), 0)
-    rough = np.append(inner, inner[-1] * (1.0 + _ROUGH_GROWTH) ** np.arange(1.0, count + 1.0))
+    first = min(NULL_CLONES.rough_step * _deviation(sigma, steps), 0.1 * end)
+    inner = np.arange(math.ceil(1.0 / NULL_CLONES.rough_growth) + 1) * first
+    count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(NULL_CLONES.rough_growth)), 0)
+    rough = np.append(
+        inner, inner[-1] * (1.0 + NULL_CLONES.rough_growth) ** np.arange(1.0, count + 1.0)
+    )
     single = gaussian_profiles(sigma, rough, Bound.PESSIMISTIC)
     nothing = _Plan(_points(rough, single), np.zeros(0), np.ones(1))
-    first_odds = math.floor(math.log(_FEWEST / steps) / _ODDS_STEP)
-    last_odds = math.floor(_MOST_ODDS / _ODDS_STEP)
-    lattice: Array = _ODDS_STEP * np.arange(first_odds, last_odds + 1, dtype=np.float64)
+    first_odds = math.floor(math.log(NULL_CLONES.fewest / steps) / NULL_CLONES.odds_step)
+    last_odds = math.floor(NULL_CLONES.most_odds / NULL_CLONES.odds_step)
+    lattice: Array = NULL_CLONES.odds_step * np.arange(first_odds, last_odds + 1, dtype=np.float64)
     paid = charges(sigma, steps - 1, lattice, Bound.PESSIMISTIC)
     paid = paid[2.0 * paid < single[0]]
     lattice = lattice[: paid.size]
@@ -262,7 +243,7 @@ def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     bound = weights @ divergence + np.multiply.outer(paid, 1.0 + np.exp(rough))
     best, least = bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
-    seen = np.minimum(least, single) > _SEEN * tail
+    seen = np.minimum(least, single) > NULL_CLONES.seen * tail
     if not (useful & seen).any():
         return nothing
     losses = _points(rough, np.minimum(least, single))
@@ -290,7 +271,7 @@ def _rough_divergences(
     octaves = math.log2(most)  # two values each
     places = 2.0 ** np.linspace(0.0, octaves, math.ceil(2.0 * octaves) + 1)
     grid = np.unique([rounded_count(round(place)) for place in places.tolist()])
-    family = _family(sigma, Bound.PESSIMISTIC, _ROUGH_WIDTH, tail, most)
+    family = _family(sigma, Bound.PESSIMISTIC, NULL_CLONES.rough_width, tail, most)
     known = np.array(
         [_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)[0] for count in grid]
     )
@@ -373,8 +354,8 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
 def _mixtures(sigma: float, steps: int, side: Bound, tail: float, width: float) -> Array:
     """The least of the bounds over p, or a value below it for every p on the lattice."""
     upper = side is Bound.PESSIMISTIC
-    doublings = max(steps.bit_length(), _FEW_DOUBLINGS)
-    width *= math.sqrt(_FEW_DOUBLINGS / doublings)
+    doublings = max(steps.bit_length(), NULL_CLONES.few_doublings)
+    width *= math.sqrt(NULL_CLONES.few_doublings / doublings)
     plan = _plan(sigma, steps, tail)
     losses = plan.losses
     loss = whole_losses(losses)
@@ -403,7 +384,7 @@ def _mixtures(sigma: float, steps: int, side: Bound, tail: float, width: float) 
         return np.asarray(np.min(mixed + paid + slack, axis=0))
     least = np.min(mixed + paid - slack, axis=0)
     # fewer clones: no less without a charge; more clones: no less than the next charge alone
-    beyond = charge(sigma, steps - 1, float(plan.log_odds[-1]) + _ODDS_STEP, side)
+    beyond = charge(sigma, steps - 1, float(plan.log_odds[-1]) + NULL_CLONES.odds_step, side)
     least = np.minimum(least, lowered(beyond * cost, roundings(ELEMENTARY + 4)))
     return np.asarray(np.minimum(least, (mixed - slack)[0]))
 

@@ -24,6 +24,7 @@ import numpy as np
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
+from shuffle_accountant.losses.settings import PRODUCT_RATIO
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.table_ratio import least_profile
@@ -40,17 +41,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw, add, power
 
-# Most different deviations that are added up as they are; more than that are gathered in cells of
-# equal ratios first, which costs the bracket half a cell's width.
-_MOST = 32
-# Probability left out of the ratios, and width of the cells of one ratio in normal scores.
-_TAIL = 1e-200
-_WIDTH = 0.002
-# Largest number of cells of the product: direct convolution is quadratic in them.
-_MOST_CELLS = 8192
-# Spacing of the lattice, in deviations of one ratio's logarithm under P.
-_SPACING = 0.008
-
 
 def gathered_noise(
     counts: Sequence[tuple[float, int]], side: Bound
@@ -59,12 +49,14 @@ def gathered_noise(
 
     PESSIMISTIC lowers deviations, so that an epoch reveals more; OPTIMISTIC raises them.
     """
-    if len(counts) <= _MOST:
+    if len(counts) <= PRODUCT_RATIO.most:
         return tuple(counts)
     low, high = counts[0][0], counts[-1][0]
-    width = math.log(high / low) / _MOST
+    width = math.log(high / low) / PRODUCT_RATIO.most
     end = min if side is Bound.PESSIMISTIC else max
-    cells = groupby(counts, lambda one: min(int(math.log(one[0] / low) / width), _MOST - 1))
+    cells = groupby(
+        counts, lambda one: min(int(math.log(one[0] / low) / width), PRODUCT_RATIO.most - 1)
+    )
     found = [tuple(zip(*cell, strict=True)) for _, cell in cells]
     return tuple((end(sigmas), sum(numbers)) for sigmas, numbers in found)
 
@@ -161,7 +153,7 @@ class ProductRatio(RatioSource):
 
 @lru_cache(maxsize=32)
 def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
-    one = ratio.one.ratios(side, users=1, width=_WIDTH, tail=_TAIL)
+    one = ratio.one.ratios(side, users=1, width=PRODUCT_RATIO.width, tail=PRODUCT_RATIO.tail)
     passes, upper = ratio.passes, side is Bound.PESSIMISTIC
     sign = 1.0 if upper else -1.0
     held = one.value > 0.0
@@ -205,7 +197,7 @@ def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
     # a sum of pairs, which is off by less than each of the law's own
     lost_gain = min(share(rounded(above), 1.0 / SCALE, 2.0 * law.relative, upper=upper), 1.0)
     # Q-masses below the window: a tail of the product under Q
-    lost = passes * one.lost + _TAIL + unseen if upper else 0.0
+    lost = passes * one.lost + PRODUCT_RATIO.tail + unseen if upper else 0.0
     return SumLaw(value, mass, 1, lost_gain, lost, moved, float(value[-1]))
 
 
@@ -216,7 +208,7 @@ def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple
     m strays by ``(b/3) g + sqrt((b g / 3)^2 + 2 m v g)`` with probability ``e^-g`` at most.
     """
     largest = float(np.max(np.abs(loss))) or 1.0  # all ratios may be 1
-    goal = -math.log(_TAIL)
+    goal = -math.log(PRODUCT_RATIO.tail)
     low, high, deviation = math.inf, -math.inf, 0.0
     for mass in (p, q):
         total = float(mass.sum())
@@ -228,6 +220,8 @@ def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple
         deviation = deviation or math.sqrt(variance)
     low = max(low, -passes * largest, -LIMITS.largest_log)
     high = min(high, passes * largest, LIMITS.largest_log)
-    wanted = max(_SPACING * deviation, (high - low) / _MOST_CELLS, 1e-9 * largest)
+    wanted = max(
+        PRODUCT_RATIO.spacing * deviation, (high - low) / PRODUCT_RATIO.most_cells, 1e-9 * largest
+    )
     spacing = largest / math.ceil(largest / wanted)  # the largest logarithm stays on the lattice
     return spacing, math.floor(low / spacing), math.ceil(high / spacing)

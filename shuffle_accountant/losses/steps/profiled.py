@@ -25,11 +25,8 @@ from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.profiles import divergence_bounds, profile_table
 from shuffle_accountant.losses.alphabets.settings import PROFILES
 from shuffle_accountant.losses.base import HOCKEY_STICK, CellEdges, Divergence, Effort, OrderedLoss
+from shuffle_accountant.losses.settings import STEPS
 from shuffle_accountant.numerics.rounding import LIMITS, Array, Bound, roundings
-
-# Cells up to a loss x are as wide as they are asked to be, or x over this number: where the profile
-# falls like e^(-50), that costs it (50/2000)^2 / 8 of its size.
-_CELLS = 2000
 
 
 @dataclass(frozen=True)
@@ -184,10 +181,11 @@ class ProfiledLoss(OrderedLoss):
 
 def _thinned(places: Array) -> Array:
     """The edges, with wider cells far out."""
-    if places.size <= 2 * _CELLS:
+    cells = STEPS.cells
+    if places.size <= 2 * cells:
         return places
-    grown = math.log(places.size / _CELLS) / math.log1p(1.0 / _CELLS)
-    far = np.ceil(_CELLS * np.exp(np.arange(math.ceil(grown) + 1) * math.log1p(1.0 / _CELLS)))
+    grown = math.log(places.size / cells) / math.log1p(1.0 / cells)
+    far = np.ceil(cells * np.exp(np.arange(math.ceil(grown) + 1) * math.log1p(1.0 / cells)))
     far = far[far < places.size - 1].astype(np.int64)
-    kept = np.unique(np.concatenate([np.arange(_CELLS), far, [places.size - 1]]))
+    kept = np.unique(np.concatenate([np.arange(cells), far, [places.size - 1]]))
     return np.asarray(places[kept])

@@ -8,7 +8,8 @@ than is scanned, one further report is a post-processing: the law without a thre
 bounds all larger ones.
 
 Tables are made by a recursion of positive terms, so that each tail has a relative error that grows
-with the number of additions only; what is below the range of doubles is charged as `LOST`.
+with the number of additions only; what is below the range of doubles is charged as
+`THRESHOLDS.lost`.
 
 *Many rounds*, by moments of one round. In every round m may be another number. Let ``K(t)`` be the
 largest over m of ``log E_P[e^(t L); L <= l]``, and tau the largest probability of losses above l.
@@ -32,32 +33,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.losses.settings import THRESHOLDS
 from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
 from shuffle_accountant.numerics.rounding import LIMITS, Array, lowered, raised, roundings
 
-# Numbers of others that are scanned: up to this multiple of K/p, and no more than the larger of
-# this number and a multiple of K.
-_REACH, _ROWS = 4.0, 3000
-# Counts up to this multiple of K, and this many more, are in the table. Above them is a mass below
-# e^-400, as no law in it has a mean above 4 K.
-_COUNTS, _MORE = 8, 400
-# Factor by which the deviation of the loss is raised: few rounds are decided by rare large losses.
-_RARE = 10.0
-# Of approximations for many rounds: cells of losses of one sign, and the largest loss in rough
-# epsilons.
-_ROUGH, _ROUGH_TOP = 2048, 4.0
 # Values of t and of the limit l, nats, that are tried.
 _ORDERS = np.geomspace(0.3, 300.0, 80)
 _LIMITS = np.geomspace(0.02, 30.0, 60)
-# Most numbers in a table of tails; with larger ones there are no moments, so as not to take long.
-_MOST = 4_000_000
-# Errors in roundings: of tails, relative, with those of a moment's sum, which are _SUM; and of a
-# bound made of moments.
-_MASS, _SUM, _ERROR = 2.0**20, 2.0**14, 2.0**26
-LOST = 1e-150
-"""Bound on the mass that the table of tails leaves out or loses to underflow."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +62,7 @@ class ThresholdPair(ProfiledPair):
     def deviation(self) -> float:
         """Rough standard deviation of the loss, nats."""
         spread = math.sqrt(self.probability * float(self.forward(np.zeros(1))[1][0]))
-        return max(_RARE * spread, 1e-9)
+        return max(THRESHOLDS.rare * spread, 1e-9)
 
     @property
     def limit(self) -> float:
@@ -129,7 +113,7 @@ class ThresholdPair(ProfiledPair):
         If a report is replaced, another count loses what this one gains. The scale is a rough
         epsilon, nats, > 0.
         """
-        rows = LIMITS.at_once // (2 * _ROUGH)
+        rows = LIMITS.at_once // (2 * THRESHOLDS.rough)
         parts = np.array_split(self.scanned, math.ceil(self.scanned.size / rows))
         found = [self._rough(part, delta, rounds, replaced, scale) for part in parts]
         return np.concatenate(found)
@@ -137,7 +121,8 @@ class ThresholdPair(ProfiledPair):
     def _rough(
         self, others: NDArray[np.int64], delta: float, rounds: int, replaced: bool, scale: float
     ) -> Array:
-        table, width = self.table, _ROUGH_TOP * scale / _ROUGH
+        half = THRESHOLDS.rough  # cells of losses of one sign
+        table, width = self.table, THRESHOLDS.rough_top * scale / half
         counts = np.arange(table.shape[1] - 1)
         m = others[:, None].astype(np.float64)
         with np.errstate(divide="ignore"):
@@ -152,20 +137,20 @@ class ThresholdPair(ProfiledPair):
         def spectrum(mass: Array, loss: Array) -> NDArray[np.complex128]:
             """Transform of masses on a lattice of losses; larger losses are left out."""
             place = np.floor(loss / width)
-            far = ~(np.abs(place) < _ROUGH)
+            far = ~(np.abs(place) < half)
             place = np.where(far, 0.0, place)
             mass = np.where(far, 0.0, mass)
             share = np.where(far, 0.0, loss) / width - place
-            cells = np.zeros((others.size, 2 * _ROUGH))
+            cells = np.zeros((others.size, 2 * half))
             row = np.broadcast_to(np.arange(others.size)[:, None], place.shape)
             at = place.astype(np.int64)
-            np.add.at(cells, (row, at % (2 * _ROUGH)), mass * (1.0 - share))
-            np.add.at(cells, (row, (at + 1) % (2 * _ROUGH)), mass * share)
+            np.add.at(cells, (row, at % (2 * half)), mass * (1.0 - share))
+            np.add.at(cells, (row, (at + 1) % (2 * half)), mass * share)
             return np.fft.rfft(cells, axis=1)
 
         gained, costs = spectrum(p, loss), spectrum(q, -loss)
-        asked = np.linspace(0.0, 0.9 * _ROUGH_TOP * scale, _ROUGH)
-        at = width * np.fft.fftfreq(2 * _ROUGH, 1.0 / (2 * _ROUGH))
+        asked = np.linspace(0.0, 0.9 * THRESHOLDS.rough_top * scale, half)
+        at = width * np.fft.fftfreq(2 * half, 1.0 / (2 * half))
         order = np.argsort(at)
         best = np.zeros(others.size)
         for one in [gained * costs] if replaced else [gained, costs]:
@@ -173,7 +158,7 @@ class ThresholdPair(ProfiledPair):
             rest = np.maximum(1.0 - np.real(one[:, 0]) ** rounds, 0.0)
             above = np.cumsum(mass[:, ::-1], axis=1)[:, ::-1]
             tilted = np.cumsum((mass * np.exp(-at[order]))[:, ::-1], axis=1)[:, ::-1]
-            first = np.searchsorted(at[order], asked, side="right").clip(max=2 * _ROUGH - 1)
+            first = np.searchsorted(at[order], asked, side="right").clip(max=2 * half - 1)
             excess = above[:, first] - np.exp(asked) * tilted[:, first] + rest[:, None]
             best = np.maximum(best, asked[np.argmax(excess <= delta, axis=1)])
         return best
@@ -212,20 +197,20 @@ class ThresholdPair(ProfiledPair):
             gain, cost = p, np.exp(asked) * q
         found = difference_of(rounded(gain, count), rounded(cost, -count), roundings(count) + off)
         low, high = found.value - found.error, found.value + found.error
-        return np.clip(low - LOST, 0.0, 1.0), np.clip(high + LOST, 0.0, 1.0)
+        return np.clip(low - THRESHOLDS.lost, 0.0, 1.0), np.clip(high + THRESHOLDS.lost, 0.0, 1.0)
 
 
 def _last(probability: float, threshold: int) -> int:
     """The largest number of others that is scanned."""
-    wanted = math.ceil(_REACH * threshold / probability)
-    return max(min(wanted, max(_ROWS, 4 * threshold)), threshold)
+    wanted = math.ceil(THRESHOLDS.reach * threshold / probability)
+    return max(min(wanted, max(THRESHOLDS.rows, 4 * threshold)), threshold)
 
 
 @lru_cache(maxsize=4)
 def _tails(probability: float, threshold: int) -> Array:
     """``P(Bin(m, p) >= c)``, shape (m, c), m = 0 … last + 1 and c = 0 … the number of counts."""
     rows = _last(probability, threshold) + 2
-    counts = min(_COUNTS * threshold + _MORE, rows + 1)
+    counts = min(THRESHOLDS.counts * threshold + THRESHOLDS.more, rows + 1)
     tails = np.zeros((rows, counts + 1))
     mass = np.zeros(counts)
     mass[0] = 1.0
@@ -277,25 +262,25 @@ class ThresholdMoments:
 
     def epsilon(self, delta: float, rounds: int, *, replaced: bool) -> Array:
         """Bounds of epsilon at delta, for each number of others in every round; inf if none."""
-        found = []
+        found, error = [], THRESHOLDS.bound_error
         for log_moment, beyond in self._sides(replaced):
-            left = rounded(delta, _ERROR) * (1.0 - roundings(_ERROR)) - rounds * beyond
+            left = rounded(delta, error) * (1.0 - roundings(error)) - rounds * beyond
             with np.errstate(divide="ignore", invalid="ignore"):
                 cost = (rounds * log_moment + _constant() - np.log(left)) / _ORDERS[:, None, None]
             cost = np.where(left > 0.0, cost, np.inf)
             found.append(np.min(cost, axis=(0, 1)))
-        worst = rounded(np.maximum(np.max(found, axis=0), 0.0), _ERROR)
-        return np.asarray(raised(worst, roundings(_ERROR)))
+        worst = rounded(np.maximum(np.max(found, axis=0), 0.0), error)
+        return np.asarray(raised(worst, roundings(error)))
 
     def delta(self, epsilon: float, rounds: int, *, replaced: bool) -> Array:
         """Bounds of delta at epsilon, for each number of others in every round."""
-        found = []
+        found, error = [], THRESHOLDS.bound_error
         for log_moment, beyond in self._sides(replaced):
             power = rounds * log_moment + _constant() - _ORDERS[:, None, None] * epsilon
             cost = np.exp(np.minimum(power, 1.0)) + rounds * beyond
             found.append(np.min(cost, axis=(0, 1)))
-        worst = rounded(np.max(found, axis=0), _ERROR)
-        return np.asarray(np.minimum(raised(worst, roundings(_ERROR)), 1.0))
+        worst = rounded(np.max(found, axis=0), error)
+        return np.asarray(np.minimum(raised(worst, roundings(error)), 1.0))
 
     def _sides(self, replaced: bool) -> list[tuple[Array, Array]]:
         """Log moments and probabilities beyond the limits that have to be bounded."""
@@ -317,7 +302,7 @@ def threshold_moments(probability: float, threshold: int) -> ThresholdMoments | 
     The last ones are for all larger numbers. None for thresholds of several hundred.
     """
     pair = ThresholdPair(probability, threshold)
-    if pair.table.size > _MOST:
+    if pair.table.size > THRESHOLDS.most:
         return None
     parts = [_moments(pair, threshold, pair.scanned), _moments(pair, 0, pair.scanned[-1:])]
     return ThresholdMoments(*(np.concatenate(one, axis=-1) for one in zip(*parts, strict=True)))
@@ -331,8 +316,11 @@ def _moments(
     counts = np.arange(table.shape[1] - 1)
     # neighbouring tails may be off in opposite ways
     ways = 1.0 - 2.0 * (np.arange(table.shape[1]) % 2)
-    tail_p, tail_q = (rounded(table[row], (_MASS - _SUM) * ways) for row in (others + 1, others))
-    off = roundings(_MASS)
+    tail_p, tail_q = (
+        rounded(table[row], (THRESHOLDS.tail_error - THRESHOLDS.sum_error) * ways)
+        for row in (others + 1, others)
+    )
+    off = roundings(THRESHOLDS.tail_error)
     p, q = (
         np.maximum(raised(tail[:, :-1], off) - lowered(tail[:, 1:], off), 0.0)
         for tail in (tail_p, tail_q)
@@ -350,7 +338,7 @@ def _moments(
     above = np.floor((m + 1.0) * (1.0 - ratio) * (1.0 + 1e-12)) + 1.0
     above = np.clip(above, threshold, np.minimum(m + 1.0, counts.size))
     first: NDArray[np.int64] = above.astype(np.int64)
-    beyond = raised(np.take_along_axis(tail_p, first, axis=1).T, off) + LOST
+    beyond = raised(np.take_along_axis(tail_p, first, axis=1).T, off) + THRESHOLDS.lost
     # suppressed counts have a ratio of at most 1 in this order, and of 1/(1 - p) in the other
     least = np.maximum(np.stack([hidden_p, hidden_q]) - 2.0 * off, 1e-300)
     down = np.minimum(np.log(np.maximum(hidden_p, 1e-300) / least[1]), 0.0)
@@ -365,10 +353,12 @@ def _moments(
         hidden = hidden_p * np.exp(order * down)
         with np.errstate(divide="ignore"):
             whole = np.take_along_axis(grown, first, axis=1) + hidden[:, None]
-            gained[place] = np.log(rounded(whole, _SUM)).T
+            gained[place] = np.log(rounded(whole, THRESHOLDS.sum_error)).T
         with np.errstate(over="ignore"):  # to infinity, which bounds nothing
             fallen = np.sum(q * np.exp(-power), axis=1)
-            reverse[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), _SUM))
+            reverse[place] = np.log(
+                rounded(fallen + hidden_q * np.exp(order * up), THRESHOLDS.sum_error)
+            )
     return gained, reverse, beyond
 
 

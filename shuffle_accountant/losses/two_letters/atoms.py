@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffle_accountant.losses.settings import BINARY
 from shuffle_accountant.numerics.binomial import (
     RUN,
     log_pmf,
@@ -31,9 +32,6 @@ from shuffle_accountant.numerics.rounding import (
     product,
     sequential_sum,
 )
-
-# Logarithm below which numbers are about to lose digits.
-_TINY = -690.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +212,7 @@ def loss_at(gap: Array, log_rest: Array, a: Array, m: Array) -> Array:
     """
     b = m - a
     # with no letter 1 left all hangs on the rest, which may be too small for a double
-    alone = (b == 0.0) & (log_rest < _TINY)
+    alone = (b == 0.0) & (log_rest < BINARY.tiny)
     share = a * np.exp(log_rest) + b * (1.0 + gap)
     loss = np.log1p(2.0 * gap * (a - b) / np.where(alone, 1.0, share))
     with np.errstate(divide="ignore"):  # no gap, no loss
@@ -245,7 +243,7 @@ def _unit_atoms(
     # of P and of Q, in units of f
     less, more = b * ahead + a * behind, np.repeat(2.0 * gaps, lengths) * (a - b)
     # with no letter of the other kind all hangs on the rest, which may be too small for a double
-    alone = (b == 0.0) & (rest < _TINY)
+    alone = (b == 0.0) & (rest < BINARY.tiny)
     if alone.any():
         loss = loss_at(np.repeat(gaps, lengths), rest, a, total)
     else:

@@ -22,6 +22,7 @@ import numpy as np
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort, SymmetricLoss
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
+from shuffle_accountant.losses.settings import BINARY
 from shuffle_accountant.losses.two_letters.atoms import (
     BinaryBlocks,
     CellSums,
@@ -50,12 +51,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     underflow,
 )
-
-# Most atoms that are listed at once: a piece fits into a processor's cache.
-_AT_ONCE = 1 << 17
-# Atoms of one law from which on, and up to which, making a table takes no longer than listing them
-# or adding up cells.
-_TABLED, _LISTED = 1 << 15, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -122,8 +117,11 @@ class BinaryLoss(SymmetricLoss):
         lengths = last - first + 1
         listed = (lengths <= 6.0 * cells) | (m < 4096)
         size = int(lengths[listed].sum()) + int(cells[~listed].sum())
-        most = min(effort.most_atoms, _AT_ONCE)
-        few = _TABLED < float(lengths.sum()) < _LISTED and effort.most_atoms >= _AT_ONCE
+        most = min(effort.most_atoms, BINARY.at_once)
+        few = (
+            BINARY.tabled < float(lengths.sum()) < BINARY.listed
+            and effort.most_atoms >= BINARY.at_once
+        )
         if few and (found := self._tabled(side, edges, effort)) is not None:
             return found
         sums = CellSums(grid if size > most else None)

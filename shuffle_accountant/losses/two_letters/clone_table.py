@@ -26,6 +26,7 @@ import numpy as np
 
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.counts import block_masses, bulk
+from shuffle_accountant.losses.settings import CLONE_TABLE
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.kept import kept
@@ -39,15 +40,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
-
-MOST_CELLS = 1 << 13
-"""Cells of a row that hold mass; with more, losses are put on grids one by one."""
-
-MOST_COUNTS = 2.0**27
-"""Expected counts of clones beyond which rows take longer than losses one by one."""
-
-# Number of rows that are made, and kept, at once.
-_ROWS = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +90,12 @@ class CloneTable:
         Rows have weights from number ``first`` on.
         """
         # the first rows are the widest: their counts are the smallest
-        width = _rows(self, first // _ROWS).up.shape[1]
+        width = _rows(self, first // CLONE_TABLE.rows).up.shape[1]
         up, down, tied, error, done = np.zeros(width), np.zeros(width), 0.0, 0.0, 0
         while done < weight.size:
-            piece, start = divmod(first + done, _ROWS)
+            piece, start = divmod(first + done, CLONE_TABLE.rows)
             rows = _rows(self, piece)
-            some = weight[done : done + _ROWS - start]
+            some = weight[done : done + CLONE_TABLE.rows - start]
             inside, cells = slice(start, start + some.size), slice(rows.up.shape[1])
             up[cells] += rounded(some @ rows.up[inside], weight.size)
             down[cells] += rounded(some @ rows.down[inside], weight.size)
@@ -159,9 +151,9 @@ def _weights(trials: int, rate: float, idle: float, resolution: float, tail: flo
 
 @kept(1 << 27, lambda rows: rows.up.nbytes + rows.down.nbytes)
 def _rows(table: CloneTable, piece: int) -> _Rows:
-    """Rows number ``piece * _ROWS`` and so on."""
+    """Rows number ``piece * CLONE_TABLE.rows`` and so on."""
     edges = block_edges(table.resolution)
-    m = edges[piece * _ROWS : (piece + 1) * _ROWS] + 1.0
+    m = edges[piece * CLONE_TABLE.rows : (piece + 1) * CLONE_TABLE.rows] + 1.0
     half = np.floor(0.5 * m)
     last = np.minimum(np.ceil(0.5 * (m + table.reach * np.sqrt(m))), m)
     log_f = log_pmf(half + 1.0, m, 0.5, 0.5)
@@ -222,10 +214,10 @@ def tabled_atoms(
     rest = math.exp(log_rest)
     # a smaller rest leaves no digits in 1 - gap y
     digits = min(rate, idle) > 1e-6 and trials >= 1 and rest >= 1e-9
-    if not digits or trials * rate > MOST_COUNTS:
+    if not digits or trials * rate > CLONE_TABLE.most_counts:
         return None
     found = _weights(trials, rate, idle, table.resolution, table.tail)
-    if table.width(block_edges(table.resolution)[found.first] + 1.0) > MOST_CELLS:
+    if table.width(block_edges(table.resolution)[found.first] + 1.0) > CLONE_TABLE.most_cells:
         return None
     upper = side is Bound.PESSIMISTIC
     first, weight = found.first, found.weight.copy()

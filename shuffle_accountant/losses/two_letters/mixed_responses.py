@@ -33,16 +33,11 @@ from shuffle_accountant.losses.decoy_counts import (
     joined,
     one_gap,
 )
+from shuffle_accountant.losses.settings import MIXED_RESPONSES
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.numerics.binomial import log_pmf, log_pmf_error
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import Array, Bound, outwards, roundings, sequential_sum
-
-# Blocks are wider by one over this power of their probability relative to the likeliest.
-_SHARE = 0.25
-# Up to this number of counts (of J, or of C), blocks do not widen where they are rare; those of C
-# are single counts.
-_FEW = 256
 
 
 @dataclass(frozen=True)
@@ -116,7 +111,12 @@ def _blocks(
         log_rest = source._log_m + math.log(source.truthful)
         return one_gap(joined(every, side, resolution), side, source.truthful, log_rest)
     while True:
-        numbers = joined(every, side, resolution, _SHARE if every.low.size > _FEW else 0.0)
+        numbers = joined(
+            every,
+            side,
+            resolution,
+            MIXED_RESPONSES.share if every.low.size > MIXED_RESPONSES.few else 0.0,
+        )
         number = numbers.low if side is Bound.PESSIMISTIC else numbers.high
         edges = _edges(number, source.categories, share, resolution)
         if number.size * edges.size <= 120_000:  # what can be added up in some tenths of a second
@@ -204,11 +204,11 @@ def _edges(number: Array, categories: int, tail: float, resolution: float) -> Ar
     rate, idle = 2.0 / categories, (categories - 2) / categories
     first = bulk(int(number[0]), rate, idle, tail)[0] if number[0] > 0.0 else 0
     last = bulk(int(number[-1]), rate, idle, tail)[1] if number[-1] > 0.0 else 0
-    if last - first < _FEW:
+    if last - first < MIXED_RESPONSES.few:
         return np.arange(first, last + 2, dtype=np.float64)
     # a normal law is close enough to say which counts are rare
     mean = 0.5 * (float(number[0]) + float(number[-1])) * rate
-    goal = math.sqrt(2.0 * _SHARE * min(-math.log(tail), 700.0))
+    goal = math.sqrt(2.0 * MIXED_RESPONSES.share * min(-math.log(tail), 700.0))
     reach = max(mean - first, last - mean, 1.0)
     places = np.geomspace(first + 1.0, last + 2.0, 1024) - 1.0  # interpolated in between
     away = np.minimum(np.abs(places - mean) / reach, 1.0)

@@ -31,8 +31,9 @@ from shuffle_accountant.losses.base import (
     Effort,
     SymmetricLoss,
 )
-from shuffle_accountant.losses.counts import ADDED, CountBlocks, bulk, count_blocks
+from shuffle_accountant.losses.counts import CountBlocks, bulk, count_blocks
 from shuffle_accountant.losses.decoy_counts import NumberOfClones
+from shuffle_accountant.losses.settings import COUNTS, TAIL
 from shuffle_accountant.numerics.binomial import log_pmf, log_upper_tail
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
@@ -47,10 +48,6 @@ from shuffle_accountant.numerics.rounding import (
     roundings,
     sequential_sum,
 )
-
-# Largest number of values of R of one parity and sign that are listed one by one; more of them
-# share cells, about as many as the second number.
-_LISTED, _SHARED = 1 << 21, 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +127,7 @@ class ProbabilisticDpLoss(SymmetricLoss):
         fine, finer = edges(largest), 1 if upper else SUBCELLS
         spacing, last = finer * float(fine[1]), -(-(fine.size - 1) // finer)
         cells = _Cells(side, spacing, last, blocks.shift)
-        step = 2.0 if reach <= 2.0 * _LISTED else 2.0 * math.ceil(0.5 * reach / _SHARED)
+        step = 2.0 if reach <= 2.0 * TAIL.listed else 2.0 * math.ceil(0.5 * reach / TAIL.shared)
         values = np.arange(0.0, reach + 1.0, step)
         for weight, low, high in blocks.parts(max(LIMITS.at_once // values.size, 1)):
             cells.add(weight, low, high, values + low[0] % 2.0)
@@ -152,7 +149,7 @@ class ProbabilisticDpLoss(SymmetricLoss):
         counted = trials * rate * idle == 0.0
         if not counted:
             first, last = bulk(trials, rate, idle, tail)
-            counted = last - first <= ADDED  # each parity in blocks of its own
+            counted = last - first <= COUNTS.added  # each parity in blocks of its own
         found = count_blocks(
             trials, rate, idle, side, tail=tail, resolution=0.0 if counted else width
         )

@@ -28,15 +28,10 @@ from shuffle_accountant.lattice.profile import (
 from shuffle_accountant.losses.alphabets.letters import MessagePair
 from shuffle_accountant.losses.alphabets.profiles import profile_table
 from shuffle_accountant.losses.base import CellEdges, Effort, OrderedLoss
+from shuffle_accountant.losses.settings import ZERO_OUT
 from shuffle_accountant.losses.steps.profiled import OrderedPairLoss
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import ELEMENTARY, Array, Bound, outwards, roundings
-
-LARGEST_EPS0 = 300.0
-"""Largest eps0, nats: with larger ones the others hide nothing."""
-
-# Fewest points of the profile, evenly apart up to eps0: both bounds cross between two of them.
-_FEWEST = 48
 
 
 def among_draws(eps0: float, delta0: float, users: int) -> OrderedPairLoss:
@@ -54,7 +49,7 @@ class ZeroOutLoss(OrderedLoss):
     """Privacy loss of a round whose ``users`` messages are each close to one null distribution.
 
     Attributes:
-        eps0: epsilon of that closeness, nats, in (0, `LARGEST_EPS0`].
+        eps0: epsilon of that closeness, nats, in (0, `ZERO_OUT.largest_eps0`].
         delta0: delta of that closeness, in (0, 1).
     """
 
@@ -87,7 +82,7 @@ class ZeroOutLoss(OrderedLoss):
         plain = Effort(effort.tail, effort.resolution)
         inside = self._among.points(side, edges, self._near(plain))
         inside = inside[inside < (1.0 - roundings(64)) * self.eps0]
-        every = np.union1d(inside, np.linspace(0.0, self.eps0, _FEWEST)[:-1])
+        every = np.union1d(inside, np.linspace(0.0, self.eps0, ZERO_OUT.fewest)[:-1])
         every = every[np.append(True, np.diff(every) > 1e-9 * self.eps0)]
         points = np.append(every, self.eps0)
         edges(float(points[-1]))  # whether such a grid is allowed
