@@ -37,6 +37,16 @@ FLOORS = (
 )
 MOST_FLOORS, MOST_ARROWS = 12, 116
 
+# Rooms whose numbers stand in frozen settings objects, but for those that a proof rests on or that
+# compiled loops read, which cannot read attributes.
+SETTLED = ("engine", "lattice", "losses", "sums")
+BESIDE_THEIR_PROOF = {
+    "lattice.discretize": {"SUBCELLS"},  # a merge in cells this much finer costs a stated variance
+    "lattice.positive": {"SCALE", "LOST"},  # what doubles hold
+    "sums.chain_cells": {"_BLOCK"},
+    "sums.pairs": {"_ROWS", "_BLOCK"},
+}
+
 # These read the package as its users do, by the names at its top.
 READERS = {
     f"{PACKAGE}.{one}" for one in ("reports.catalogue", "explorer.answers", "explorer.settings")
@@ -123,6 +133,26 @@ def test_floors_and_arrows_between_rooms_are_few() -> None:
     }
     assert len(FLOORS) <= MOST_FLOORS
     assert len(arrows) <= MOST_ARROWS, sorted(arrows)
+
+
+def test_numbers_of_the_engine_stand_in_settings() -> None:
+    found = {}
+    for name, path in FILES.items():
+        room = name.removeprefix(f"{PACKAGE}.")
+        if room.split(".")[0] not in SETTLED or room.endswith("settings"):
+            continue
+        numbers = set()
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+                continue
+            if not any(isinstance(part, ast.Name | ast.Call) for part in ast.walk(node.value)):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                every = [part for target in targets for part in ast.walk(target)]
+                names = {part.id for part in every if isinstance(part, ast.Name)}
+                numbers |= {one for one in names if one.isupper()}
+        if numbers:
+            found[room] = numbers
+    assert found == BESIDE_THEIR_PROOF
 
 
 def test_numerics_imports_nothing_of_the_package() -> None:
