@@ -37,8 +37,9 @@ FLOORS = (
 )
 MOST_FLOORS, MOST_ARROWS = 12, 116
 
-# Rooms whose numbers stand in frozen settings objects, but for those that a proof rests on or that
-# compiled loops read, which cannot read attributes.
+# Rooms whose numbers stand in frozen settings objects. Exceptions are what doubles hold, a part of
+# the merge of atoms, and what compiled loops read, which cannot read attributes. Numbers that are
+# derived from others, by a call or by name, are none.
 SETTLED = ("engine", "lattice", "losses", "sums")
 BESIDE_THEIR_PROOF = {
     "lattice.discretize": {"SUBCELLS"},  # a merge in cells this much finer costs a stated variance

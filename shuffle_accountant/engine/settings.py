@@ -85,7 +85,8 @@ class GroupSettings:
 
     Attributes:
         points: points of one person's profile: twice as many make the bracket four times narrower.
-        looks: at a quarter of them each, that find which stretch of the profile decides a delta.
+        looks: times that a quarter of ``points`` are asked for, to find the stretch of the profile
+            that decides a delta.
         near: how far the first look at an epsilon goes, in equal shares of it.
         further: how many times farther the next look goes.
         rates: false positive rates at which the trade-off curve is applied.

@@ -1,6 +1,9 @@
-"""Settings of losses: widths of cells, numbers of points and limits on work of each kind.
+"""Settings of losses: widths of cells, numbers of points, limits on work, and bounds of errors.
 
 Those of messages' profiles are in `losses.alphabets.settings`.
+
+Where a line states an error, roundings, a limit of doubles or what is left out, proofs rest on that
+number; the others decide how wide brackets are and how long they take.
 """
 
 from __future__ import annotations
@@ -180,7 +183,7 @@ class CorrelatedSettings:
             sums.
         most_of_line: size of blocks of a line of two bands from below.
         far: ratio alpha about which lower ends are tight.
-        far_of_block: the most of a block's sum, in its means.
+        far_of_block: largest sum of a block about which they are, in means of that sum.
         coarse: how coarse a first look at a chain is, up to ``few`` bins.
         few: for more bins than this it is coarser in proportion.
         usual: the delta about which bounds are tight.

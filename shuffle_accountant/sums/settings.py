@@ -1,4 +1,8 @@
-"""Settings of sums: accuracy aimed for, widths of cells, and limits on work. None is a proof's."""
+"""Settings of sums: accuracy aimed for, widths of cells, limits on work, and bounds of errors.
+
+Where a line states an error, roundings, a limit of doubles or what is left out, proofs rest on that
+number; the others decide how wide brackets are and how long they take.
+"""
 
 from __future__ import annotations
 
@@ -90,8 +94,9 @@ class DoublingSettings:
         spread_apart: a sum moves to a lattice whose spacing is at least this many times as large.
         again_finer: relative width of the cells of results that are added once more in a step.
         bits: numbers of values are rounded down to this many significant binary digits.
-        last_bits: values of a number's last binary digits, of these, are added in wider cells.
-        last_wider: factor of their width; it counts once, errors of all other additions add up.
+        last_bits: of a number of values in binary, the part in this many last significant digits
+            is added in wider cells.
+        last_wider: factor of their width. It counts once; errors of all other additions add up.
         worth_a_thread: products for which a thread is started: about a millisecond.
     """
 
@@ -130,13 +135,14 @@ class HeavyTailSettings:
         negligible: part of the answer that may be left out: values further out would only spread
             the cells.
         rough: width in which the answer is computed first, relative to it.
-        large: values above the sum's mean times one of these shares count as large: the first share
-            for which sums without a large value add little. At last all that are positive do.
-        without: part of the width aimed for that is little.
-        several: part of it that sums with several large values may add.
-        growth: large values are gathered whose distances from the sum's mean are within this
-            factor of one another,
-        nearest: or below this part of that mean.
+        large: shares of the size of the sum's mean, tried in turn: values above it are large. The
+            last share is 0, for which all positive values are.
+        without: a share is taken if sums without a large value add at most this part of the width
+            aimed for.
+        several: part of that width that sums with several large values may add.
+        growth: large values are gathered if their distances from the size of the sum's mean are
+            within this factor of one another.
+        nearest: large values are also gathered if that distance is below this part of the mean.
         gathered: other values within this factor of one another are gathered.
     """
 
@@ -182,7 +188,7 @@ class ChainSettings:
         most_even: most cells of equal width.
         small_cells: width of cells for small sums, over the sum at which the divergence is to be
             tight.
-        small_sums: up to this many times that sum.
+        small_sums: cells for small sums are of equal width up to this many times that sum.
         parts: parts of a loop for each of its threads, as some take longer than others.
         cleared: bins after which cells of negligible mass are cleared.
     """
