@@ -126,7 +126,7 @@ def single_width(width: float, count: int) -> float:
 
     Both widths are in normal scores.
     """
-    return min(math.sqrt(DOUBLING.coarser * count) * width, DOUBLING.coarsest)
+    return min(math.sqrt(DOUBLING.coarser * count) * width, DOUBLING.widest)
 
 
 def near_scores(mass: Array, width: float) -> tuple[NDArray[np.intp], int]:
@@ -253,7 +253,7 @@ class _Addition:
             return None
         spacing = large.cells.spacing if large.cells else DOUBLING.closer * self.width * spread
         points = max(float(law.value[-1] - law.value[0]) for law in (a, b)) / spacing
-        if not points <= DOUBLING.most_even:
+        if not points <= DOUBLING.most_cells:
             return None
         # rounding errors of the sum of all, of the smallest values too, stay below what cells do
         terms = convolution_roundings(math.ceil(points) + 2, math.ceil(points) + 2)
@@ -269,7 +269,7 @@ class _Addition:
             other = even_cells(small.value, small.mass, spacing, means=means)
         found = on.plus(other)
         apart = DOUBLING.closer * self.width * math.hypot(spread, _moments(small)[1])
-        return found.spaced(apart) if apart > DOUBLING.spread_apart * spacing else found
+        return found.spaced(apart) if DOUBLING.closer * apart > spacing else found
 
     def _on_lattice(self, a: SumLaw, b: SumLaw, cells: EvenCells) -> SumLaw:
         """The bound of the law of the sum, from its masses and moments on the lattice."""
@@ -284,28 +284,16 @@ class _Addition:
         """Edges of cells for the sum, from its smallest value to its largest."""
         low, high = a.value[0] + b.value[0], a.value[-1] + b.value[-1]
         value, score = _scores(a, b)
-        density = self._density(a, b, value, score) / self._unlikely(a, b, value, score)
+        density = self._density(a, b, value, score)
         place = np.append(0.0, np.cumsum(np.diff(score) * density))
         cells = math.ceil(float(place[-1]) / self.width) + 1
         goals = np.linspace(0.0, place[-1], min(max(cells, 8), DOUBLING.most_cells))
         edges = np.interp(goals, place, value)
         # a value that has much of the mass is not spread over a cell
-        edges = np.union1d(edges, np.add.outer(_likeliest(a), _likeliest(b)))
-        edges = np.concatenate([[low], edges[(edges > low) & (edges < high)], [high]])
+        edges = np.append(edges, a.value[a.mass.argmax()] + b.value[b.mass.argmax()])
+        edges = np.unique(np.clip(np.append(edges, [low, high]), low, high))
         # edges closer to the one before than rounding errors are dropped
         return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
-
-    def _unlikely(self, a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
-        """Factors by which cells between neighbouring values are wider: little mass lies beyond."""
-        from scipy.special import log_ndtr
-
-        count = max(a.count + b.count, 1)
-        cost = (np.abs(value) + self.users) / count
-        beyond = log_ndtr(-np.abs(score)) + np.log(np.maximum(cost, 1e-300))
-        most = math.log(max(DOUBLING.near_budget * self.budget, 1e-300))
-        # the likelier end of a cell decides
-        wider = np.exp(0.5 * (most - np.maximum(beyond[1:], beyond[:-1])))
-        return np.asarray(np.clip(wider, 1.0, DOUBLING.wider))
 
     @staticmethod
     def _density(a: SumLaw, b: SumLaw, value: Array, score: Array) -> Array:
@@ -358,12 +346,6 @@ def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
     )
 
 
-def _likeliest(law: SumLaw) -> Array:
-    """The few values of the largest masses."""
-    few = min(DOUBLING.likeliest, law.mass.size)
-    return law.value[np.argpartition(law.mass, -few)[-few:]]
-
-
 def _moments(law: SumLaw) -> tuple[float, float]:
     """Mean and standard deviation, roughly; infinite where doubles end."""
     total = float(law.mass.sum())
@@ -397,7 +379,7 @@ def _scores(a: SumLaw, b: SumLaw) -> tuple[Array, Array]:
         return edges[:1], np.zeros(1)
     score = _quantiles(below[held], above[held])
     # evenly spaced, so that the far tails have their share
-    goals = np.linspace(score[0], score[-1], DOUBLING.places)
+    goals = np.linspace(score[0], score[-1], DOUBLING.sketch)
     return np.interp(goals, score, edges[1:][held]), goals
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.sums.doubling import SumLaw, add
 from shuffle_accountant.sums.settings import DOUBLING
@@ -49,31 +47,17 @@ class SumFamily:
         self.side, self.width, self.users = side, width, users
         # each of the sums adds at most two for every binary digit
         self.budget = tail / (4 * users.bit_length() + 8)
-        self._fine: dict[int, SumLaw] = {1: one(width, 0.25 * tail / users)}
-        self._wide: dict[int, SumLaw] = {}
+        self._laws: dict[int, SumLaw] = {1: one(width, 0.25 * tail / users)}
 
     def law(self, count: int) -> SumLaw:
-        """The law of the sum of ``count`` copies, a number from `rounded_counts`."""
-        shift = max(count.bit_length() - DOUBLING.bits, 0)
-        last = (count >> shift) % (1 << DOUBLING.last_bits) << shift
-        if count < 2 << DOUBLING.last_bits or last == 0:
-            return self._summed(count)
-        return self._add(self._widened(count - last), self._widened(last), DOUBLING.last_wider)
+        """The law of the sum of ``count`` copies by way of powers of two, which all counts share.
 
-    def _summed(self, count: int) -> SumLaw:
-        """The law of ``count`` copies by way of powers of two, cached: all counts share these."""
-        if count not in self._fine:
+        Kept for further counts; ``count`` is a number from `rounded_counts`.
+        """
+        if count not in self._laws:
             first = 1 << ((count - 1).bit_length() - 1)
-            self._fine[count] = self._add(self._summed(first), self._summed(count - first))
-        return self._fine[count]
-
-    def _widened(self, count: int) -> SumLaw:
-        """The law of ``count`` copies in cells wider by `DOUBLING.last_wider`, cached."""
-        if count not in self._wide:
-            nothing = SumLaw(np.zeros(1), np.ones(1), 0, 0.0, 0.0, 0.0, 0.0)
-            self._wide[count] = self._add(nothing, self._summed(count), DOUBLING.last_wider)
-        return self._wide[count]
-
-    def _add(self, a: SumLaw, b: SumLaw, wider: float = 1.0) -> SumLaw:
-        width = wider * self.width
-        return add(a, b, self.side, width=width, budget=self.budget, users=self.users)
+            a, b = self.law(first), self.law(count - first)
+            self._laws[count] = add(
+                a, b, self.side, width=self.width, budget=self.budget, users=self.users
+            )
+        return self._laws[count]

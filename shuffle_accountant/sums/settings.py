@@ -74,50 +74,30 @@ class DoublingSettings:
     """Cells of laws that are summed by doubling, and of additions of one value.
 
     Attributes:
-        sketch: groups of atoms of each law that a sum's distribution function is sketched from
-            before its cells are chosen.
-        places: normal scores at which it is sketched.
-        likeliest: sums of this many likeliest values of each law are edges of cells.
+        sketch: a sum's distribution function is sketched from this many groups of atoms of each
+            law, at as many places, before its cells are chosen.
         widest: largest width of cells that may be asked for, in normal scores.
-        most_cells: cells of one law, but for edges at likely values.
+        most_cells: largest number of cells of one law, and of points of a lattice: laws that need
+            a lattice of more points have all pairs of atoms added instead.
         heaviest: cells in heavy tails are narrower by at most the root of this.
         coarser: cells of one value that is added to a sum of n are ``sqrt(coarser n)`` times as
             wide as the sum's: it adds this part of the error that an addition adds.
-        coarsest: largest width of those cells, in normal scores.
-        near_budget: where the tail beyond a cell costs less than this many times what may be left
-            out, the cell is wider by the root of the quotient.
-        wider: largest factor of that.
-        closer: spacing of a lattice over the width of cells, in deviations of the law.
-        most_even: laws that need a lattice of more points have all pairs of atoms added instead.
+        closer: spacing of a lattice over the width of cells, in deviations of the law; a sum moves
+            to a wider lattice once its own spacing is less than this part of that one's.
         away_from_0: a sum is on a lattice if its longer summand has no value below this part of
             its mean.
-        spread_apart: a sum moves to a lattice whose spacing is at least this many times as large.
-        again_finer: relative width of the cells of results that are added once more in a step.
         bits: numbers of values are rounded down to this many significant binary digits.
-        last_bits: of a number of values in binary, the part in this many last significant digits
-            is added in wider cells.
-        last_wider: factor of their width. It counts once; errors of all other additions add up.
         worth_a_thread: products for which a thread is started: about a millisecond.
     """
 
     sketch: int = 80
-    places: int = 160
-    likeliest: int = 4
     widest: float = 0.05
     most_cells: int = 4608
     heaviest: float = 4.0
     coarser: float = 0.1
-    coarsest: float = 0.1
-    near_budget: float = 1e8
-    wider: float = 8.0
     closer: float = 0.8
-    most_even: int = 5000
     away_from_0: float = 0.1
-    spread_apart: float = 1.25
-    again_finer: float = 0.5
     bits: int = 7
-    last_bits: int = 4
-    last_wider: float = 2.0
     worth_a_thread: int = 1 << 20
 
 

@@ -25,7 +25,6 @@ from shuffle_accountant.numerics.rounding import (
 )
 from shuffle_accountant.sums.doubling import SumLaw, near_scores, single_width, sum_cells
 from shuffle_accountant.sums.pairs import marked_sums
-from shuffle_accountant.sums.settings import DOUBLING
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +112,8 @@ def power_of(one: Hypotheses, count: int, *, width: float, tail: float) -> Hypot
     """
     law = one
     for digit in bin(count)[3:]:
-        # a result that goes through two additions has narrower cells after the first
-        law = law.add(law, width if digit == "0" else DOUBLING.again_finer * width).pruned(
-            count, tail
-        )
+        law = law.add(law, width).pruned(count, tail)
         if digit == "1":
-            single = one.coarser(DOUBLING.again_finer * single_width(width, law.count + 1))
+            single = one.coarser(single_width(width, law.count + 1))
             law = single.add(law, width).pruned(count, tail)
     return law
