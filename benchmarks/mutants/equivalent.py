@@ -186,11 +186,6 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("sums/nodes.py NodeTable._near: left out: noise",),
     ),
     (
-        "It is a setting: how much may be missed, and how many nodes are worth it. What is missed "
-        "is counted whatever it is.",
-        ("sums/settings.py NodeSettings: left out: 0.05",),
-    ),
-    (
         "Where cells end, how wide they are and which way a sum is taken is a choice: masses go "
         "to the ends or to the mean of whatever cells there are, and what each way rounds is "
         "counted there. Edges do not depend on the side.",
@@ -199,9 +194,6 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "DOUBLING.widest), 0.0, 1)",
             "sums/doubling.py _Addition._cells: left out: roundings(terms)",
             "sums/doubling.py _Addition._edges: left out: roundings(4)",
-            "sums/doubling.py _Addition._unlikely: left out: log_ndtr(-np.abs(score))",
-            "sums/doubling.py _Addition._unlikely: left out: np.log(np.maximum(cost, 1e-300))",
-            "sums/doubling.py _Addition._unlikely: left out: np.maximum(beyond[1:], beyond[:-1])",
         ),
     ),
     (
@@ -215,14 +207,6 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         (
             "sums/doubling.py _Addition.add: not rounded: raised(rounded(mass, 3), roundings(4))",
             "sums/doubling.py _Addition.add: left out: roundings(4)",
-        ),
-    ),
-    (
-        "A tail that is chosen from the other end of a rough bracket; what it leaves out is "
-        "counted.",
-        (
-            "sums/heavy_tails.py heavy_positive_part: other side: _positive_part(one, n, "
-            "Bound.OPTIMISTIC, HEAVY.rough, tail)",
         ),
     ),
     (
@@ -246,23 +230,12 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("sums/statistic.py Hypotheses.add: left out: roundings(8)",),
     ),
     (
-        "Waves take 19 roundings of their argument, their products and sums four for each "
-        "message and ten: the other terms, nine for each message and 256, hold both.",
-        ("sums/tilted.py Tilted.rounding: left out: 3.0 * NODES.wave_error",),
-    ),
-    (
         "phi is that of distances from the mean as it was rounded. That angles t times the mean "
         "are rounded, five times, is in the 64 roundings of the phase, for each of n messages.",
         (
             "sums/spectra.py _coefficients: left out: 16.0 * UNIT_ROUNDOFF * t * np.abs(mean)",
             "sums/tilted.py Tilted.off: left out: 16.0 * UNIT_ROUNDOFF * np.abs(self.mean)",
         ),
-    ),
-    (
-        "s phi^m - s' phi'^m = (s - s') phi^m + s' (phi^m - phi'^m) with s' as computed, "
-        "without messages of no weight: those are in the first term, by the doubled sum of "
-        "their weights.",
-        ("sums/spectra.py _coefficients: left out: rows.lost[1][row]",),
     ),
     (
         "Eight times the slack, which has 64 roundings, is more than two sums and a quotient "

@@ -32,8 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.probabilities import normal_excess
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
-from shuffle_accountant.sums.settings import NODES
+from shuffle_accountant.numerics.rounding import LIMITS, UNIT_ROUNDOFF, Array
 
 
 @dataclass(frozen=True)
@@ -229,7 +228,7 @@ class _Groups:
         # no smaller messages' sum is as large, but rarely: else nothing is gained by trying
         apart = self.least > np.sqrt(users[1] * _after(self.square))
         tried = int(np.sum(np.logical_and.accumulate(apart, axis=1), axis=1).max(initial=0))
-        size = max(NODES.at_once // (tried * groups + 1), 1)
+        size = max(LIMITS.at_once // (tried * groups + 1), 1)
         for first in range(0, rows if tried else 0, size):
             some = slice(first, first + size)
             found[some, :tried] = self._errors(some, tried, users)

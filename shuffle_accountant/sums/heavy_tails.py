@@ -63,12 +63,12 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
         large = value > share * away
         chance, gain = float(np.sum(mass[large])), float(np.sum((mass * value)[large]))
         small = _without_large(value[~large], mass[~large], n, chance)
-        if small <= HEAVY.without * width * rough:
+        if small <= HEAVY.small * width * rough:
             break
     else:
         return None
     several = (n * gain) * ((n - 1.0) * chance)
-    if several > HEAVY.several * width * rough:
+    if several > HEAVY.small * width * rough:
         return None
     v, p = value[large], mass[large]
     if share > 0.0:
@@ -76,9 +76,9 @@ def one_large(value: Array, mass: Array, count: int, side: Bound, *, width: floa
         bend = away + n * gain
         at, weight = _gathered(v, p, v - bend, HEAVY.nearest * bend, HEAVY.growth, side)
     else:
-        at, weight = _gathered(v, p, v, LIMITS.underflow, HEAVY.gathered, side)
+        at, weight = _gathered(v, p, v, LIMITS.underflow, HEAVY.growth, side)
     v, p = value[~large], mass[~large]
-    rest, q = _gathered(v, p, v, LIMITS.underflow, HEAVY.gathered, side)
+    rest, q = _gathered(v, p, v, LIMITS.underflow, HEAVY.growth, side)
     # ratios are moved by more than they, and their differences, are rounded
     up = roundings(8) if side is Bound.PESSIMISTIC else -roundings(8)
     r0 = (np.maximum(rest, 0.0) + at[:, None] / (n - 1.0)) * (1.0 + up)
@@ -155,12 +155,9 @@ def heavy_positive_part(
     # each value's positive part on its own: what the positive part of the sum can't exceed
     alone = raised(n * scale, pairwise_sum(own=2))
     reach = float(np.max(np.abs(value)))
-    if scale <= max(tail, HEAVY.farthest * reach):
+    if scale <= max(tail, math.sqrt(LIMITS.underflow) * reach):
         return alone if side is Bound.PESSIMISTIC else 0.0
     one, tail = SumLaw(value / scale, mass, 1, 0.0, 0.0, roundings(8), 0.0), tail / scale
-    if resolution < HEAVY.rough:
-        rough = _positive_part(one, n, Bound.OPTIMISTIC, HEAVY.rough, tail)
-        tail = max(tail, HEAVY.negligible * rough / n)
     found = rounded(scale * _positive_part(one, n, side, resolution, tail), 3)
     return min(outwards(found, roundings(4), upper=side is Bound.PESSIMISTIC), alone)
 

@@ -21,7 +21,6 @@ from shuffle_accountant.numerics.rounding import (
     exponential,
     roundings,
 )
-from shuffle_accountant.sums.settings import NODES
 
 
 @dataclass(frozen=True)
@@ -273,10 +272,10 @@ class ListedProfile:
         out by its computed ratio is positive at the one asked for.
         """
         if excess.size * self.q.size <= _SET.one_by_one:
-            return self._positive_parts(excess, 1.0) + self.missing + NODES.underflow
+            return self._positive_parts(excess, 1.0) + self.missing + LIMITS.underflow
         excess = excess - (8.0 * self.slack + 256 * UNIT_ROUNDOFF) * (1.0 + excess)
         d, q, _, error = self._best(excess)
-        return np.asarray(np.maximum(d - excess * q, 0.0) + error + self.missing + NODES.underflow)
+        return np.asarray(np.maximum(d - excess * q, 0.0) + error + self.missing + LIMITS.underflow)
 
     def lower(self, excess: Array) -> Array:
         """Lower bounds of it."""

@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
+from shuffle_accountant.numerics.rounding import LIMITS, UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Ends, MessageRows, Question
 from shuffle_accountant.sums.spectra import Nodes, joined, of_blocks
@@ -85,7 +85,7 @@ class NodeTable:
         relative = np.where(relative < 0.1, relative, math.nan)
         scale = np.exp(log_scale) / n
         upper = scale * (value[0] + error[0]) * (1.0 + relative)
-        upper = upper * (1.0 + 128 * UNIT_ROUNDOFF) + settings.NODES.underflow
+        upper = upper * (1.0 + 128 * UNIT_ROUNDOFF) + LIMITS.underflow
         total = value[0] - error[0] - rows.alias[0]
         total -= relative * np.abs(total)
         noise = rows.variance * (value[1] + error[1]) * (1.0 + relative)
@@ -94,7 +94,7 @@ class NodeTable:
         slack = np.abs(total) + noise + 2.0 * (1.0 + excess) * high
         gain = total - noise + np.where(anchor > 0.0, anchor * low, anchor * high)
         d = scale * (gain - 4.0 * settings.NODES.ratio_error * slack)
-        q = scale * high * (1.0 + 64 * UNIT_ROUNDOFF) + settings.NODES.underflow
+        q = scale * high * (1.0 + 64 * UNIT_ROUNDOFF) + LIMITS.underflow
         # at its own alpha no error of the event's probability counts
         lower = total - noise - (excess - anchor) * high
         lower = scale * (lower - 4.0 * settings.NODES.ratio_error * slack)
@@ -156,7 +156,7 @@ def _closer(table: NodeTable, width: Array) -> Aims:
     for part in table._parts:
         rows, found = part.rows, np.array([part.sums(n)[0][:2] for n in table.users])
         ratio = np.max(rows.variance * found[:, 1] / found[:, 0], axis=0)
-        wanted = np.minimum(settings.NODES.undershoot * width[rows.index] / ratio, 1.0)
+        wanted = np.minimum(0.5 * width[rows.index] / ratio, 1.0)
         variance[rows.index] = np.where(ratio > 0.0, rows.variance * wanted, math.nan)
         value[rows.index] = np.min(found[:, 0], axis=0)
     return Aims(width, variance, value)
@@ -177,10 +177,9 @@ def _better(first: NodeTable, second: NodeTable) -> NodeTable:
 def _tabulated(question: Question, aims: Aims, wanted: NDArray[np.intp]) -> Iterator[Nodes]:
     """Nodes of the rows wanted, in pieces that fit into memory."""
     messages = question.value.shape[1]
-    size = max(settings.NODES.at_once // (8 * messages), 1)
+    size = max(LIMITS.at_once // (8 * messages), 1)
     rows = question.theta.size
-    work = settings.NODES.alone if rows == 1 else settings.NODES.work
-    share = work / (messages * rows)
+    share = settings.NODES.work / (messages * rows)
     most = min(max(share, settings.NODES.fewest_nodes), settings.NODES.most_nodes)
     for first in range(0, wanted.size, size):
         yield from _affordable(question, aims, wanted[first : first + size], most)
@@ -220,7 +219,7 @@ def _equal_blocks(
     start = np.cumsum(count) - count
     for blocks in np.unique(count[count > 0]).tolist():
         same = np.flatnonzero(count == blocks)
-        size = max(settings.NODES.at_once // ((blocks + settings.NODES.block) * rows.y.shape[1]), 1)
+        size = max(LIMITS.at_once // ((blocks + settings.NODES.block) * rows.y.shape[1]), 1)
         for begin in range(0, same.size, size):
             some = same[begin : begin + size]
             yield some, first[start[some][:, None] + np.arange(blocks)]

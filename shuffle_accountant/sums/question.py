@@ -100,7 +100,7 @@ class Question:
         r0, r1, q = rows.each
         value = (r0 - r1) - rows.anchor[:, None] * r1
         value, mass = _kept(value, np.broadcast_to(q, value.shape), users[1])
-        far = far_messages(r0, r1, mass, value, users, settings.NODES.missed * width)
+        far = far_messages(r0, r1, mass, value, users, settings.NODES.left_out * width)
         # once more, as far messages no longer count
         value, mass = _kept(value, np.where(far.far, 0.0, mass), users[1])
         top = value.max(axis=1, initial=0.0)

@@ -19,51 +19,26 @@ class NodeSettings:
         block: neighbouring nodes that are kept or left out together.
         work: messages times kept nodes, and times frequencies surveyed, of all rows of a table:
             where that is too little, sigma is larger and bounds are wider.
-        alone: ``work`` where there is a single alpha: 16 times as much still takes about a second.
         most_nodes: no row has more nodes, and no more of its frequencies are surveyed.
         fewest_nodes: every row may have this many nodes, whatever ``work`` is.
-        left_out: left-out nodes and aliases may each be this share of the width aimed for.
-        missed: the negative part of sums with far messages may be this share of it.
-        undershoot: part of the width aimed for that the normal may take.
-        at_once: messages times nodes in memory at once.
-        cached: nodes whose terms are added up at once: they fit into a processor's cache.
-        below: exponents delta of the alias bounds below theta, in inverse standard deviations of
-            the tilted sum.
-        above: exponents delta of the alias bounds above theta, in the same unit.
-        unsplit: intervals of this many blocks are kept whole: to look at their halves would take as
-            long as their nodes.
-        half_turn: intervals of nodes are at most this many inverse standard deviations of a message
-            long when blocks are searched for that matter.
-        least_weight: tilted weights below this count as 0, which is part of the error of phi.
+        left_out: left-out nodes, aliases, and the negative part of sums with far messages may each
+            be this share of the width aimed for.
+        shifts: exponents delta of the alias bounds, below and above theta, in inverse standard
+            deviations of the tilted sum.
         ratio_error: relative error of likelihood ratios and of ``alpha - 1``.
-        underflow: absolute error of products below the smallest normal double.
         deep: a profile below this at a single alpha is bounded from moments and single messages.
         deep_ratio: least ratio of those lower and upper bounds.
-        most_doubled: largest message space that is doubled.
-        wave_error: error of ``e^(i x) - 1`` in units of round-off of x.
     """
 
-    block: int = 16
+    block: int = 32
     work: float = 2.0**22
-    alone: float = 2.0**26
     most_nodes: float = 2.0**16
     fewest_nodes: float = 2.0**10
     left_out: float = 0.05
-    missed: float = 0.05
-    undershoot: float = 0.6
-    at_once: int = 1 << 19
-    cached: int = 1 << 13
-    below: tuple[float, ...] = (0.7, 1.2, 1.8, 2.6, 3.6, 5.0, 7.0)
-    above: tuple[float, ...] = (1.0, 2.0, 3.0, 4.2, 5.5, 7.5, 10.0)
-    unsplit: int = 4
-    half_turn: float = 1.5
-    least_weight: float = 1e-20
+    shifts: tuple[float, ...] = (1.0, 1.6, 2.4, 3.4, 4.5, 6.0, 8.0)
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
-    underflow: float = 1e-305
     deep: float = 1e-50
     deep_ratio: float = 1e-3
-    most_doubled: int = 1 << 13
-    wave_error: float = 32.0
 
 
 NODES = NodeSettings()
@@ -92,7 +67,7 @@ class DoublingSettings:
 
     sketch: int = 80
     widest: float = 0.05
-    most_cells: int = 4608
+    most_cells: int = 1 << 13
     heaviest: float = 4.0
     coarser: float = 0.1
     closer: float = 0.8
@@ -110,32 +85,20 @@ class HeavyTailSettings:
 
     Attributes:
         least_width: least width of cells, in normal scores.
-        farthest: mean positive parts below this part of the largest size of a value have trivial
-            bounds only.
-        negligible: part of the answer that may be left out: values further out would only spread
-            the cells.
-        rough: width in which the answer is computed first, relative to it.
         large: shares of the size of the sum's mean, tried in turn: values above it are large. The
             last share is 0, for which all positive values are.
-        without: a share is taken if sums without a large value add at most this part of the width
-            aimed for.
-        several: part of that width that sums with several large values may add.
+        small: part of the width aimed for that sums without a large value may add, and sums with
+            several of them: else the share is not taken.
         growth: large values are gathered if their distances from the size of the sum's mean are
             within this factor of one another.
         nearest: large values are also gathered if that distance is below this part of the mean.
-        gathered: other values within this factor of one another are gathered.
     """
 
     least_width: float = 0.005
-    farthest: float = 1e-100
-    negligible: float = 1e-10
-    rough: float = 1e-2
     large: tuple[float, ...] = (0.5, 0.25, 0.125, 0.0625, 0.03125, 0.0)
-    without: float = 1e-3
-    several: float = 0.1
-    growth: float = 1.25
+    small: float = 0.1
+    growth: float = 1.06
     nearest: float = 1e-3
-    gathered: float = 1.03
 
 
 HEAVY = HeavyTailSettings()

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -59,30 +58,16 @@ class Nodes:
         """Cache of `sums` for the last numbers of messages: ends of a range are asked for again."""
         return {}
 
-    @cached_property
-    def _pieces(self) -> list[tuple[slice, slice, NDArray[np.intp]]]:
-        """Rows and their nodes whose arrays fit into a processor's cache, and where rows start."""
-        ends = np.cumsum(np.append(0, self.count))
-        cuts = np.searchsorted(ends, np.arange(0, ends[-1], settings.NODES.cached))
-        cuts = np.unique(np.append(cuts, self.count.size)).tolist()
-        return [
-            (slice(a, b), slice(int(ends[a]), int(ends[b])), ends[a:b] - ends[a])
-            for a, b in pairwise(cuts)
-        ]
-
     def sums(self, n: int) -> tuple[Array, Array]:
         """The three sums for n messages, and bounds of their errors, shape (3, k) each."""
         if n not in self._known:
             while len(self._known) > 1:
                 self._known.pop(next(iter(self._known)))
-            found = np.zeros((3, self.count.size))
-            for rows, nodes, starts in self._pieces:
-                modulus = np.exp(n * self.log_modulus[nodes])
-                angle = n * self.angle[nodes]
-                cosine, sine = cos_sin(angle)
-                terms = self.terms.real[:, nodes] * (cosine * modulus)
-                terms -= self.terms.imag[:, nodes] * (sine * modulus)
-                found[:, rows] = np.add.reduceat(terms, starts, axis=1)
+            modulus = np.exp(n * self.log_modulus)
+            cosine, sine = cos_sin(n * self.angle)
+            terms = self.terms.real * (cosine * modulus)
+            terms -= self.terms.imag * (sine * modulus)
+            found = _added(terms, self.count)
             found[2] *= n
             self._known[n] = found
         return self._known[n], self.error * np.array([[1.0], [1.0], [n]])
@@ -135,7 +120,7 @@ def of_blocks(rows: Tilted, users: tuple[int, int], first: Array, left_out: Arra
 
 
 def _waves(angle: Array) -> Complex:
-    """``e^(i x) - 1``, off by ``NODES.wave_error`` units of round-off of x: nothing is lost near 0.
+    """``e^(i x) - 1``, off by 32 units of round-off of x: nothing is lost near 0.
 
     ``-t sin x + i sin x`` with ``t = tan(x/2)``: as in `numerics.angles` the imaginary part is off
     by at most 28 units of itself, the real part, ``-2 sin^2(x/2)``, by 37, together by 30 of x at
@@ -198,10 +183,9 @@ def _coefficients(
     own = UNIT_ROUNDOFF * (208.0 + 8.0 * angle + 8.0 * t**2 * variance + 2.0 * t.size)
     log = _log_one_more(less)
     phase = np.abs(log) + np.abs(less.real) + np.abs(less) ** 2 + t * np.abs(mean)
-    most = rows.sent.sum(axis=1)[row] * (1.0 + 1e-9) + rows.lost[1][row]
+    most = rows.sent.sum(axis=1)[row] * (1.0 + 1e-9)
     off_sent = t * (rows.rounding * np.sum(rows.sent * np.abs(rows.y), axis=1))[row]
     off_sent += most * (rows.rounding + 16.0 * UNIT_ROUNDOFF * t * np.abs(mean))
-    off_sent += 2.0 * rows.lost[1][row]
     moduli[2] *= most / top
     each = moduli * (off / top + 64.0 * UNIT_ROUNDOFF * phase)
     once = own * moduli

@@ -19,7 +19,7 @@ from shuffle_accountant.numerics.angles import cos_sin
 from shuffle_accountant.numerics.rounding import LIMITS, UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.lists import listable
-from shuffle_accountant.sums.settings import NODES
+from shuffle_accountant.sums.settings import DOUBLING, NODES
 from shuffle_accountant.sums.tilted import Tilted
 
 
@@ -53,7 +53,7 @@ def choose(
     profile so far out from above, single messages from below: a factor 1000 changes epsilon by a
     few percent there, and few sums are closer, none as fast. Nodes serve any number of messages,
     and all numbers in a range. Heavy tails have relative accuracy whatever the likelihood ratios
-    are, but take ten to a hundred times as long, and minutes for more than 2^13 messages. They gain
+    are, but take ten to a hundred times as long, and minutes for larger message spaces. They gain
     nothing where the errors of all messages' probabilities may add up to one, or the tail is below
     the range of doubles.
 
@@ -70,7 +70,7 @@ def choose(
     if known[1] <= NODES.deep and known[0] >= NODES.deep_ratio * known[1]:
         return Way.MOMENTS
     accurate = users[1] * 16 * UNIT_ROUNDOFF <= 1.0 and tail >= LIMITS.underflow
-    return Way.HEAVY if wide and accurate and q.size <= NODES.most_doubled else Way.NODES
+    return Way.HEAVY if wide and accurate and q.size <= DOUBLING.most_cells else Way.NODES
 
 
 class _Survey:
@@ -106,7 +106,7 @@ class _Survey:
         bound = np.minimum(length, rows.last[index] - begin + 1.0)[out] * np.exp(rest[out])
         for i, size in enumerate(transform(rows.theta[gone], low[out])):
             self.dropped[i] += np.bincount(gone, bound * size, rows.theta.size)
-        whole = ~out & (length <= settings.NODES.block * settings.NODES.unsplit)
+        whole = ~out & (length <= settings.NODES.block)
         blocks = np.maximum(length[whole] / settings.NODES.block, 1.0).astype(int)
         row, start = np.repeat(index[whole], blocks), np.repeat(begin[whole], blocks)
         number = np.arange(row.size) - np.repeat(np.cumsum(blocks) - blocks, blocks)
@@ -133,7 +133,7 @@ def find_blocks(
     """
     survey, every = _Survey(rows, users, most), np.arange(rows.theta.size)
     # over this many nodes phi may move by about one
-    longest = settings.NODES.half_turn / (rows.step * np.sqrt(rows.spread) + 1e-300)
+    longest = 1.0 / (rows.step * np.sqrt(rows.spread) + 1e-300)
     reach, waiting = np.full(every.size, float(settings.NODES.block)), []
     while np.any(far := (rows.last >= reach) & (reach < longest)):
         # intervals that are as long as they are far away
@@ -154,7 +154,7 @@ def find_blocks(
 def _moduli(rows: Tilted, index: NDArray[np.intp], t: Array) -> tuple[Array, Array]:
     """``|phi|`` and ``|phi'|`` of the rows given by index, at one t each."""
     phi, slope = np.empty((2, t.size))
-    size = max(settings.NODES.at_once // (4 * rows.y.shape[1]), 1)
+    size = max(LIMITS.at_once // (4 * rows.y.shape[1]), 1)
     for first in range(0, t.size, size):
         some = slice(first, first + size)
         row = index[some]
@@ -178,7 +178,7 @@ def _largest_modulus(rows: Tilted, index: NDArray[np.intp], t: Array, half: Arra
     phi, slope = _moduli(rows, index, t)
     spread = rows.spread[index] * (1.0 + 1e-9)
     own = rows.rounding * rows.size[index] * (t + half)
-    own += UNIT_ROUNDOFF * (128.0 + 8.0 * rows.y.shape[1]) + 2.0 * rows.lost[0][index]
+    own += UNIT_ROUNDOFF * (128.0 + 8.0 * rows.y.shape[1])
     largest = np.max(np.abs(rows.y), axis=1, initial=0.0)[index]
     phi = np.minimum(phi + own, 1.0)
     u = np.sqrt((1.0 - phi) * (1.0 + phi)) - half * np.sqrt(spread)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from shuffle_accountant.numerics.rounding import UNIT_ROUNDOFF, Array
 from shuffle_accountant.sums import settings
 from shuffle_accountant.sums.question import Question, tilted_weights
-from shuffle_accountant.sums.settings import NODES
 
 """Error of a wave less one, in units of round-off of its argument."""
 
@@ -60,8 +59,7 @@ class Scales:
     def __getitem__(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Self:
         """Some of the rows."""
         values = {x.name: getattr(self, x.name) for x in fields(self)}
-        pairs = ("alias", "lost")
-        found = {k: x[..., rows] if k in pairs else x[rows] for k, x in values.items()}
+        found = {k: x[..., rows] if k == "alias" else x[rows] for k, x in values.items()}
         return replace(self, **found)
 
 
@@ -78,7 +76,6 @@ class Tilted(Scales):
         window: ``W = 2 pi / eta``, shape (k,).
         level: nodes are left out if their modulus is below ``e^-level``, shape (k,).
         last: number of the last node, by the normal factor, shape (k,).
-        lost: sums of weights that count as 0, and of these times r1, shape (2, k).
     """
 
     y: Array
@@ -89,7 +86,6 @@ class Tilted(Scales):
     window: Array
     level: Array
     last: Array
-    lost: Array
 
     @property
     def scales(self) -> Scales:
@@ -99,7 +95,7 @@ class Tilted(Scales):
     @property
     def most_sent(self) -> Array:
         """Upper bound of the tilted mean of r1, shape (k,)."""
-        return np.asarray(np.sum(self.sent, axis=1) * (1.0 + 1e-9) + self.lost[1])
+        return np.asarray(np.sum(self.sent, axis=1) * (1.0 + 1e-9))
 
     @property
     def step(self) -> Array:
@@ -113,13 +109,13 @@ class Tilted(Scales):
 
     @property
     def rounding(self) -> float:
-        """Error of sums of products of waves less one, relative to their arguments."""
-        return float(UNIT_ROUNDOFF * (9.0 * self.y.shape[1] + 256.0 + 3.0 * NODES.wave_error))
+        """Error of sums of products of three waves less one, relative to their arguments."""
+        return float(UNIT_ROUNDOFF * (9.0 * self.y.shape[1] + 352.0))
 
     def off(self, t: Array) -> Array:
-        """Absolute error of ``phi`` at t, shape (k, j): waves, their sums, means, lost weights."""
+        """Absolute error of ``phi`` at t, shape (k, j): waves, their sums, means."""
         own = self.rounding * self.size + 16.0 * UNIT_ROUNDOFF * np.abs(self.mean)
-        return np.asarray(own[:, None] * t + (8.0 * UNIT_ROUNDOFF + 2.0 * self.lost[0])[:, None])
+        return np.asarray(own[:, None] * t + 8.0 * UNIT_ROUNDOFF)
 
     def used(self) -> Tilted:
         """These rows without messages that have no weight in any row."""
@@ -151,17 +147,12 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
         law = y, weight, sent, theta, mean, spread, variance
         window, alias = _windows(law, users, rows.anchor, -level)
         last = _reach(variance, third, level) * window / (2.0 * math.pi)
-        surveyed = last * np.sqrt(spread) * 2.0 * math.pi / window / settings.NODES.half_turn
+        surveyed = last * np.sqrt(spread) * 2.0 * math.pi / window
         over = surveyed / most
         if not np.any((over > 1.0) & (over < math.inf)):
             break
         # frequencies fall with 1 / sigma
         variance = np.where(over > 1.0, variance * (1.1 * over) ** 2, variance)
-    # aliases count all messages, the nodes those of some weight
-    light = np.where(weight < settings.NODES.least_weight, weight, 0.0)
-    lost = (1.0 + 1e-9) * np.stack([light.sum(axis=1), np.sum(light * r1, axis=1)])
-    weight, sent = weight - light, sent - light * r1
-    y = np.where(weight > 0.0, y, 0.0)
     count = np.ceil(last)
     largest = np.maximum(np.maximum(1.0 / theta**2, variance), third / theta)
     bound = (count + 2.0) / window * largest
@@ -180,7 +171,6 @@ def tilt_rows(question: Question, aims: Aims, index: NDArray[np.intp], most: flo
         log_scale=log_scale,
         per_message=UNIT_ROUNDOFF
         * (64.0 + min(value.shape[1], 128) + 4.0 * size + 8.0 * np.abs(log_scale)),
-        lost=lost,
         alias=alias,
     )
 
@@ -215,13 +205,14 @@ def _windows(
     y, weight, sent, theta, mean, spread, variance = parts
     deviation = np.sqrt(users[1] * spread + variance)
     window = np.zeros((2, theta.size))
-    first, third, delta = (np.empty((2, 7, 2, theta.size)) for _ in range(3))
-    for side, steps in enumerate((settings.NODES.below, settings.NODES.above)):
-        sign = (-1.0, 1.0)[side]
-        for i, step in enumerate(steps):
-            d = step / deviation
+    shape = 2, len(settings.NODES.shifts), 2, theta.size
+    first, third, delta = (np.empty(shape) for _ in range(3))
+    for side, sign in enumerate((-1.0, 1.0)):
+        for i, shift in enumerate(settings.NODES.shifts):
+            d = shift / deviation
             if side == 0:
-                d = np.minimum(d, (0.9 + 0.01 * i) * theta)
+                # messages whose weight at theta is below the range of doubles weigh nothing here
+                d = np.minimum(d, 0.9 * theta)
             grown = np.expm1(sign * d[:, None] * y)
             change, size = np.sum(weight * grown, axis=1), np.sum(weight * np.abs(grown), axis=1)
             moved = UNIT_ROUNDOFF * (128.0 + y.shape[1]) * (size + d * np.abs(mean) + 1e-3)

@@ -93,7 +93,7 @@ def test_products_below_all_normal_doubles(
     one_by_one: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ways(monkeypatch, one_by_one)
-    monkeypatch.setattr(module, "NODES", replace(module.NODES, underflow=OFF))
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, underflow=OFF))
     found = replace(table(0), mass=np.zeros(24))
     assert np.all(ListedProfile.of(found, USERS).upper(EXCESS) >= OFF)
 

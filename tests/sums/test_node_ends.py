@@ -117,7 +117,7 @@ def test_ratios_that_are_off(excess: float, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_products_below_all_normal_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums that are rounded to 0, by less than their stated absolute error."""
-    monkeypatch.setattr(chosen, "NODES", replace(chosen.NODES, underflow=OFF))
+    monkeypatch.setattr(module, "LIMITS", replace(module.LIMITS, underflow=OFF))
     upper, _, q, _ = near([0.0] * 3, [0.0] * 3, excess=0.5)
     assert upper >= OFF
     assert q >= OFF

@@ -23,6 +23,7 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     SMALLEST,
     Array,
     Bound,
@@ -33,7 +34,6 @@ from shuffle_accountant.numerics.rounding import (
     sequential_sum,
 )
 from shuffle_accountant.sums.lists import Histograms, every_histogram, histogram_count
-from shuffle_accountant.sums.settings import NODES
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,7 +365,7 @@ def row_bounds(r0: Array, r1: Array, q: Array, users: int, excess: Array) -> Arr
         least = np.take_along_axis(logs, best[None, :], axis=0)[0]
     bound = np.where(np.isnan(scarf), alone, np.minimum(alone, scarf))
     bound = np.maximum(np.minimum(bound, np.exp(np.minimum(least, 1.0))), 0.0)
-    return np.asarray(bound * 1.001 + NODES.underflow)
+    return np.asarray(bound * 1.001 + LIMITS.underflow)
 
 
 def _log_excess(value: Array, q: Array, users: int, theta: Array) -> Array:

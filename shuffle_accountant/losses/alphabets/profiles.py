@@ -32,6 +32,7 @@ from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.numerics.hockey_stick import LARGEST_EXPONENT
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
     Array,
     Bound,
     exponential,
@@ -465,7 +466,7 @@ def _heavy(
     top = float(value.max(initial=0.0))
     exposed = float(pair.exposed(np.array([math.expm1(epsilon)]))[upper][0])
     if top <= 0.0:
-        return min(exposed + NODES.underflow, 1.0) if upper else exposed
+        return min(exposed + LIMITS.underflow, 1.0) if upper else exposed
     # values below make every sum negative
     value = np.maximum(value, -2.0 * n * top) / top
     effort = pair.effort
@@ -479,5 +480,5 @@ def _heavy(
         return 1.0 if upper else 0.0
     found = outwards(top * found / n, roundings(8.0), upper=upper)
     if upper:
-        return min(raised(exposed + found, pairwise_sum(own=2)) + NODES.underflow, 1.0)
+        return min(raised(exposed + found, pairwise_sum(own=2)) + LIMITS.underflow, 1.0)
     return min(lowered(exposed + found, roundings(2.0)), 1.0)
