@@ -202,17 +202,7 @@ def added(
     first = max(even - 2, 0)  # no value that is no even shift is smaller than this edge
     for state in range(starts.size - 1):
         source = mass[state]
-        start, end = low, high
-        while start < end and source[start] == 0.0:
-            start += 1
-        while start < end and source[end - 1] == 0.0:
-            end -= 1
-        for part in range(start // _BLOCK, end // _BLOCK):
-            sums, moments = 0.0, 0.0
-            for i in range(part * _BLOCK, (part + 1) * _BLOCK):
-                sums += source[i]
-                moments += source[i] * edges[i]
-            blocks[0, part], blocks[1, part] = sums, moments
+        start, end = summed_blocks(source, edges, low, high, blocks)
         known[:] = -1
         for entry in range(starts[state], starts[state + 1]):
             shift, upper = shifts[entry], uppers[entry]
@@ -221,12 +211,7 @@ def added(
             target = out[row]
             stop = max(min(end, even - shift - 1), start) if shift >= 0 else start
             if stop > start:  # sums of even cells that stay in them
-                near, there = source[start:stop], target[start + shift : stop + shift + 1]
-                size = stop - start
-                there[0] += near[0] * lower
-                for i in range(1, size):
-                    there[i] += near[i] * lower + near[i - 1] * upper
-                there[size] += near[size - 1] * upper
+                added_even(source[start:stop], lower, upper, target[start + shift :])
                 top = max(top, stop + shift)
             alone = shift < 0 or shift >= single
             if not alone and stop < end and stop == even - shift - 1:  # the last even edge
@@ -245,19 +230,8 @@ def added(
                 known[part], reached[part] = whole, first
                 value = values[entry] if alone else edges[whole]
                 begin = stop if alone else max(even - whole, start)
-                found = added_beyond(
-                    source,
-                    blocks,
-                    value,
-                    begin,
-                    end,
-                    edges,
-                    widths,
-                    inverse,
-                    even,
-                    far[part],
-                    off[part],
-                )
+                cells = edges, widths, inverse, even
+                found = added_beyond(source, blocks, value, begin, end, cells, far[part], off[part])
                 reached[part] = max(found, first)
             size = max(reached[0], reached[1]) + 1 - first
             if alone:
@@ -273,16 +247,39 @@ def added(
     return top
 
 
+def summed_blocks(
+    source: Array, edges: Array, low: int, high: int, blocks: Array
+) -> tuple[int, int]:
+    """Find the range of edges that hold masses, and sum these and their moments by blocks."""
+    start, end = low, high
+    while start < end and source[start] == 0.0:
+        start += 1
+    while start < end and source[end - 1] == 0.0:
+        end -= 1
+    for part in range(start // _BLOCK, end // _BLOCK):
+        sums, moments = 0.0, 0.0
+        for i in range(part * _BLOCK, (part + 1) * _BLOCK):
+            sums += source[i]
+            moments += source[i] * edges[i]
+        blocks[0, part], blocks[1, part] = sums, moments
+    return start, end
+
+
+def added_even(near: Array, lower: float, upper: float, there: Array) -> None:
+    """Add masses, of which ``lower`` stay at their edge and ``upper`` move to the next."""
+    there[0] += near[0] * lower
+    for i in range(1, near.size):
+        there[i] += near[i] * lower + near[i - 1] * upper
+    there[near.size] += near[near.size - 1] * upper
+
+
 def added_beyond(
     source: Array,
     blocks: Array,
     value: float,
     start: int,
     end: int,
-    edges: Array,
-    widths: Array,
-    inverse: Array,
-    even: int,
+    cells: tuple[Array, Array, Array, int],
     out: Array,
     beyond: Array,
 ) -> int:
@@ -294,13 +291,11 @@ def added_beyond(
         value: to be added.
         start: first edge whose mass is moved.
         end: end of them.
-        edges: of the cells.
-        widths: of the cells.
-        inverse: one over each of them.
-        even: how many edges have equal distances.
+        cells: edges, widths, one over each of these, and how many edges have equal distances.
         out: masses of the sums, added to.
         beyond: probability and mean of the sums above the last edge, added to.
     """
+    edges, widths, inverse, even = cells
     last = edges.size - 1
     top = start
     # sums in cells that are wider than the value stay between the same two edges
@@ -347,3 +342,7 @@ def added_beyond(
             out[j + 1] += above
             top = max(top, j + 1)
     return top
+
+
+# What `added` calls.
+ADDED_PARTS = summed_blocks, added_even, added_beyond

@@ -33,8 +33,8 @@ from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, raised, roundings
 from shuffle_accountant.sums.chain_cells import (
+    ADDED_PARTS,
     added,
-    added_beyond,
     entries_of,
     even_range,
     shares,
@@ -275,7 +275,7 @@ def _bounded(
 
 def _first_of_ring(line: _Line, noise: float, first: float, bins: int) -> _Held:
     """Masses by the second bin's value and the first bin's ratio, given the first bin's value."""
-    add: Any = compiled(added, added_beyond)
+    add: Any = compiled(added, *ADDED_PARTS)
     alone, out = np.zeros((2, 1, line.edges.size))
     beyond = np.zeros((2, 1))
     alone[0, 0] = 1.0
@@ -330,7 +330,7 @@ def _followed(
         turn: chances of the next bin's nodes by column, from the number of bins before it.
         budget: mass and mean that one clearing may leave out.
     """
-    add: Any = compiled(added, added_beyond)
+    add: Any = compiled(added, *ADDED_PARTS)
     mass, left, gain, low, high = held.mass, held.left, held.gain, 0, held.high
     mean = float(line.apart @ line.chance)
     ranges = shares(left.size, line.apart.size * line.edges.size)

@@ -30,9 +30,9 @@ from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, Bound, raised, roundings
 from shuffle_accountant.sums.chain_below import kept_cells, law_of, means_of, merged
 from shuffle_accountant.sums.chain_cells import (
+    ADDED_PARTS,
     Entries,
     added,
-    added_beyond,
     entries_of,
     even_range,
     sum_edges,
@@ -179,7 +179,7 @@ def _above(
     budget: float,
 ) -> SumLaw:
     """Masses at the edges, of the sum with mean-preserving spreads of everything."""
-    add: Any = compiled(added, added_beyond)
+    add: Any = compiled(added, *ADDED_PARTS)
     count = here.size
     ratios = np.exp(np.add.outer(here, there) - 0.5 * variance)
     workers = thread_count(count)

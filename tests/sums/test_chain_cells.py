@@ -7,7 +7,7 @@ import pytest
 
 from shuffle_accountant.numerics.compiled import compiled, thread_count
 from shuffle_accountant.sums import chain_below, chain_law
-from shuffle_accountant.sums.chain_cells import added, added_beyond, shares
+from shuffle_accountant.sums.chain_cells import ADDED_PARTS, added, shares
 
 EVEN = 40
 
@@ -62,7 +62,7 @@ def test_a_ratio_is_added_as_one_atom_at_a_time(seed, low, high, run_compiled, s
     given = [array.ravel() for array in (rows, shifts, values, weights, uppers)]
     starts = entries * np.arange(states + 1)
     out, beyond = np.zeros((5, edges.size)), np.zeros((2, 5))
-    add = compiled(added, added_beyond) if run_compiled else added
+    add = compiled(added, *ADDED_PARTS) if run_compiled else added
     top = add(mass, starts, *given, edges, even, low, high, single, out, beyond)
     expected, further = one_by_one(mass, starts, *given, edges, low, high, single)
     # sums of at most 2000 positive terms, and shares of cells that are differences of sums
