@@ -143,7 +143,9 @@ def _chords_from_below(mass: Array, scaled: Array, spacing: float) -> tuple[int,
     found = left * np.exp(spacing * goal)
     if surplus > 0.0:
         goal[-1] -= 1
-    own = 32.0 + 4.0 * ELEMENTARY + 8.0 * float(np.max(np.abs(loss)))
+    # Q's masses are kept, and P's are off by what losses were moved by, here and before
+    moved = 4.0 * budget().snap / UNIT_ROUNDOFF
+    own = 32.0 + 4.0 * ELEMENTARY + (8.0 + moved) * float(np.max(np.abs(loss)))
     return *_placed(goal, found), own
 
 

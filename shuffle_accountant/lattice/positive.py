@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffle_accountant.lattice.grid import PldGrid
-from shuffle_accountant.lattice.settings import LATTICE
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
     LIMITS,
@@ -139,7 +138,7 @@ def convolution_roundings(m: int, n: int) -> float:
 
 def _piece(size: int) -> int:
     """Length of the shorter law's pieces in `convolved`, where the longer has ``size`` numbers."""
-    return max(min(LIMITS.at_once // size, LATTICE.terms), 1)
+    return max(LIMITS.at_once // size, 1)
 
 
 def _clip(law: PositiveSum, side: Bound, first: int, last: int) -> PositiveSum:

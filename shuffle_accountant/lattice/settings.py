@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LatticeSettings:
-    """Memory of transforms, sizes in which sums are made, and what counts as alike.
+    """Memory of transforms, and what is not worth its digits.
 
     Attributes:
         bytes_per_point: peak memory of a tilted sum per point of its window: about 60 bytes as
@@ -15,20 +15,14 @@ class LatticeSettings:
         far_less: chords begin at the bottom if the top cell has less than this part of the bottom
             one's mass: mass left at the other end is rounded to first order.
         mirrored: largest loss, nats, for which they may: beyond, exponentials lose digits.
-        terms: largest pieces in which a law is convolved: no slower than all of it at once.
         unresolved: frequencies at which the logarithm of the spectrum is at most this are not
             resolved.
-        alike: rows whose standard deviations differ by at most this factor share a minimum.
-        rows_at_once: rows that `stack.rows_times` multiplies at once.
     """
 
     bytes_per_point: int = 72
     far_less: float = 0.01
     mirrored: float = 30.0
-    terms: int = 256
     unresolved: float = -60.0
-    alike: float = 1.25
-    rows_at_once: int = 8
 
 
 LATTICE = LatticeSettings()

@@ -7,8 +7,8 @@ together. With m the entrywise minimum of some rows of total mass at most 1,
 
     |spectrum of a row| <= |spectrum of m| + (1 - total of m),
 
-because what the row has more than m is a positive vector: one transform bounds all of them. Rows of
-similar spread share a minimum.
+because what the row has more than m is a positive vector: one transform bounds all of them. Rows
+whose spreads differ by less than a factor of 2 share a minimum.
 """
 
 from __future__ import annotations
@@ -57,12 +57,8 @@ class Stack:
 
 
 def rows_times(matrix: Array, columns: Array) -> Array:
-    """The product of a matrix with a few columns, in pieces too small to wake a second thread."""
-    product = np.empty((matrix.shape[0], columns.shape[1]))
-    for first in range(0, matrix.shape[0], LATTICE.rows_at_once):
-        rows = slice(first, first + LATTICE.rows_at_once)
-        np.matmul(matrix[rows], columns, out=product[rows])
-    return product
+    """The product of a matrix with a few columns, row by row, which wakes no second thread."""
+    return np.array([row @ columns for row in matrix])
 
 
 def stack_sum(stack: Stack, start: int, length: int) -> WindowedSum:
@@ -89,7 +85,7 @@ def _bounds(stack: Stack, total: Array, deviation: Array, size: int, noise: floa
     """Logarithms of bounds on the modulus of the sum's spectrum, at all frequencies."""
     result = np.zeros(size // 2 + 1)
     order = np.argsort(deviation)
-    spread = np.log(np.maximum(deviation[order], 1e-3)) / math.log(LATTICE.alike)
+    spread = np.log2(np.maximum(deviation[order], 1e-3))
     edges = np.flatnonzero(np.diff(np.floor(spread - spread[0]), prepend=-1.0))
     for some in np.split(order, edges[1:]):
         least = stack.mass[some].min(axis=0)

@@ -62,7 +62,7 @@ def test_a_law_on_every_other_point_has_high_frequencies() -> None:
     assert float(inside[::2].sum()) == pytest.approx(1.0, abs=1e-9)
 
 
-def test_products_in_pieces_are_products() -> None:
+def test_products_row_by_row_are_products() -> None:
     rng = np.random.default_rng(0)
     matrix, columns = rng.random((37, 50)), rng.random((50, 3))
     assert np.allclose(rows_times(matrix, columns), matrix @ columns, rtol=1e-13)
