@@ -73,35 +73,26 @@ def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedL
 
 def _share(weight: float) -> float:
     """Points below this share of a delta have no influence, with the log of the largest weight."""
-    return GROUPS.share * math.exp(-min(weight, GROUPS.most_weight))
+    return max(GROUPS.share * math.exp(-weight), SETTINGS.least_tail)
 
 
 def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
     """The loss of one person beyond which the profile has no influence on delta at epsilon."""
-    most = min(epsilon, most)
+    most, last, share = min(epsilon, most), epsilon / group, _share(epsilon)
     # splits into equal alphas matter most; at much larger epsilons one person's delta is so small
     # that it takes long to compute
-    last = min(GROUPS.near * epsilon / group, most)
-    losses, high, share = np.zeros(0), np.zeros(0), _share(epsilon)
-    # a bound from few points is too large, and what seems to be without influence may not be
-    for _ in range(GROUPS.looks):
-        further = np.setdiff1d(np.linspace(0.0, last, GROUPS.points // 4), losses)
-        if further.size == 0:
-            break
-        losses = np.append(losses, further)
-        high = np.append(high, _profile(ask, further)[1])
-        order = np.argsort(losses)
-        losses, high = losses[order], np.minimum.accumulate(high[order])
+    while True:
+        last = min(2.0 * last, most)
+        losses = np.linspace(0.0, last, GROUPS.points // 4)
+        high = _profile(ask, losses)[1]
         table = table_of(_above(losses, high, group))
         start = table.losses > epsilon
         gain = table.probabilities[start] * -np.expm1(epsilon - table.losses[start])
-        found = float(np.sum(gain)) + table.infinity_mass
-        beyond = high <= share * found
-        if not beyond[-1] and last < most:
-            last = min(GROUPS.further * last, most)
-            continue
-        last = float(losses[np.argmax(beyond)]) if beyond[-1] else last
-    return last
+        beyond = high <= share * (float(np.sum(gain)) + table.infinity_mass)
+        if beyond[-1]:
+            return float(losses[np.argmax(beyond)])
+        if last == most:
+            return most
 
 
 def _profile(ask: Ask, losses: Array) -> tuple[Array, Array]:
@@ -238,7 +229,7 @@ def _rates(corners: Array, heights: Array, places: Array, group: int, far: float
     order = np.argsort(places)
     at, value = np.append(0.0, places[order]), np.append(0.0, heights[order][: places.size])
     value = np.maximum.accumulate(value)
-    found = [np.geomspace(least, 1.0, GROUPS.rates), held]
+    found = [np.geomspace(least, 1.0, 4 * GROUPS.points), held]
     for _ in range(min(group - 1, GROUPS.followed)):
         found.append(np.interp(found[-1], value, at))
     rates = np.unique(np.concatenate(found))

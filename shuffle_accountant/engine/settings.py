@@ -85,25 +85,13 @@ class GroupSettings:
 
     Attributes:
         points: points of one person's profile: twice as many make the bracket four times narrower.
-        looks: times that a quarter of ``points`` are asked for, to find the stretch of the profile
-            that decides a delta.
-        near: how far the first look at an epsilon goes, in equal shares of it.
-        further: how many times farther the next look goes.
-        rates: false positive rates at which the trade-off curve is applied.
         share: points of the profile below this share of the answer have no influence on it.
-        most_weight: largest logarithm of a weight that ``share`` allows for: beyond it, points are
-            too far apart.
         followed: applications of the curve whose kinks are followed exactly; later ones are met by
             the rates.
     """
 
     points: int = 96
-    looks: int = 4
-    near: float = 1.5
-    further: float = 4.0
-    rates: int = 400
     share: float = 1e-4
-    most_weight: float = 60.0
     followed: int = 6
 
 
