@@ -82,8 +82,8 @@ def _reach(ask: Ask, epsilon: float, group: int, most: float) -> float:
     # splits into equal alphas matter most; at much larger epsilons one person's delta is so small
     # that it takes long to compute
     while True:
-        last = min(2.0 * last, most)
-        losses = np.linspace(0.0, last, GROUPS.points // 4)
+        last = min(2.0 * last, most) or most
+        losses = np.unique(np.linspace(0.0, last, GROUPS.points // 4))
         high = _profile(ask, losses)[1]
         table = table_of(_above(losses, high, group))
         start = table.losses > epsilon
