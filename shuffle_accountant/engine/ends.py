@@ -297,15 +297,15 @@ def earlier_end(problem: Problem, side: Bound) -> End | None:
 
 
 def _remember(problem: Problem, side: Bound, law: Law) -> None:
-    """Keep the newest laws, one of each composition and side, in at most half of the memory."""
+    """Keep the newest laws, of both sides in both orders, in at most half of the memory."""
     laws = problem.query.laws
-    room = 2 * SETTINGS.laws * LATTICE.bytes_per_point * law.points
+    room = 2 * 4 * LATTICE.bytes_per_point * law.points
     if laws is None or room > problem.memory_limit:
         return
     key = (problem.on(side), side)
     laws.pop(key, None)
     laws[key] = law
-    while len(laws) > SETTINGS.laws:
+    while len(laws) > 4:
         laws.pop(next(iter(laws)))
 
 

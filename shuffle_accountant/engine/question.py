@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shuffle_accountant.bracket import Bracket, ErrorLedger, FloorWarning, warn_loose
-from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.numerics.rounding import BELOW_ONE, SMALLEST
 
 
@@ -104,7 +103,8 @@ def excess(
     if query.delta is not None:
         if upper == math.inf:
             return math.inf
-        allowed = tolerance * max(upper, SETTINGS.no_epsilon * deviation)
+        # an epsilon below the tolerance's part of a deviation is 0 for all purposes
+        allowed = tolerance * max(upper, tolerance * deviation)
         return (upper - lower) / max(allowed, SMALLEST)
     if lower <= 0.0:
         return math.inf

@@ -79,13 +79,13 @@ def refine(
     earlier = [earlier_end(problem, side) for side in (Bound.OPTIMISTIC, Bound.PESSIMISTIC)]
     if earlier[0] is not None and earlier[1] is not None:
         ends = _Ends(earlier[0], earlier[1])
-        if ends.upper.value <= SETTINGS.nothing or _excess(problem, ends) <= 1.0:
+        if ends.upper.value <= LIMITS.underflow or _excess(problem, ends) <= 1.0:
             return _answer(problem, ends)
     ends, plan = _by_transforms(problem)
     wide = _excess(problem, ends)
     # without a lower end the transform has failed, however well single rounds are known
     known = not (problem.gathered or (ends.limited and ends.lower.value > 0.0))
-    if known and (wide > SETTINGS.far_off or (wide > 1.0 and ends.out_of_reach)):
+    if known and wide > 1.0:
         ends = _directly(problem, plan, ends)
     return _answer(problem, ends, limited=plan.limited)
 
@@ -132,7 +132,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
         wide = _excess(problem, ends)
         if plan.spacing > before.spacing and not plan.limited and wide > 1.0:
             # the coarser grid did not do: as fine as it needs to be, but no finer than planned
-            enough = finer(problem, plan, wide) if wide <= SETTINGS.far_off else before
+            enough = finer(problem, plan, wide)
             plan = enough if enough.spacing > before.spacing else before
             plan = replace(plan, most_points=None)
             continue
@@ -156,7 +156,7 @@ def _by_transforms(problem: Problem) -> tuple[_Ends, Plan]:
             or (problem.gathered and _left_by_any_grid(plan, wide) > 1.0)
         )
         # where the profile of a round is known too loosely, one finer grid may help, two do not
-        hopeless_rounds = ends.limited and (wide > SETTINGS.far_off or plan.previous is not None)
+        hopeless_rounds = ends.limited and plan.previous is not None
         if wide <= 1.0 or stalled or plan.limited or hopeless_rounds or ends.out_of_reach:
             break
         plan = finer(problem, plan, wide)

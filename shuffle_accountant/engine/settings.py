@@ -22,23 +22,15 @@ class Settings:
             about 1e8 atoms in the worst case.
         least_tail: a delta that is not known is taken to be this small at first; lighter tails of a
             composed law count as infinite losses.
-        no_epsilon: part of the loss's standard deviation below which epsilon is 0 for all purposes.
         first_spacing: spacing of the first grid for few losses over the one that should do.
         aim: part of the allowed width of a bracket that the next grid aims for.
         most_grids: most grids that are tried for one question.
         few_grids: the same where finer grids help little: for rounds in classes, for lower ends
             alone, where an end stays 0 or infinite, for one round.
         stalled: if a finer grid leaves more than this part of the width, something else decides it.
-        far_off: a bracket this many times as wide as allowed has missed rare large losses.
-        laws: number of laws of sums that are kept for further questions about the same rounds, one
-            for each side of each order.
-        nothing: a delta below this, in one of several questions, is as good as 0.
         direct_cells: cells of the first grid of direct convolution: milliseconds; doubled twice.
         tilts: length of a ladder of tilts, for a composed law or the error of rare losses.
         negligible: part of delta that one round may leave out.
-        usual_delta: a delta of one round that is not known is taken to be this large at first:
-            larger ones need one look, smaller ones another.
-        smallest_tail: least probability that one round is asked to leave out.
         rough: relative width of blocks while epsilon or delta of one round is located.
         kinks_apart: least distance of kinks of a trade-off curve, relative to the last one.
         profile_points: points of a privacy profile that several pairs share: at first, and after
@@ -52,20 +44,14 @@ class Settings:
     fewest_members: int = 64
     finest_resolution: float = 2e-6
     least_tail: float = 1e-30
-    no_epsilon: float = 1e-3
     first_spacing: float = 0.25
     aim: float = 0.5
     most_grids: int = 12
     few_grids: int = 3
     stalled: float = 0.95
-    far_off: float = 30.0
-    laws: int = 8
-    nothing: float = 1e-200
     direct_cells: int = 2000
     tilts: int = 12
     negligible: float = 1e-14
-    usual_delta: float = 1e-4
-    smallest_tail: float = 1e-320
     rough: float = 1e-3
     kinks_apart: float = 1e-10
     profile_points: tuple[int, int] = (7, 41)

@@ -13,7 +13,7 @@ from shuffle_accountant.engine.settings import SETTINGS
 from shuffle_accountant.losses.base import Effort, PrivacyLoss, way_of
 from shuffle_accountant.numerics.probabilities import about_epsilon
 from shuffle_accountant.numerics.roots import find_crossing
-from shuffle_accountant.numerics.rounding import LIMITS, Bound
+from shuffle_accountant.numerics.rounding import LIMITS, NORMAL, Bound
 
 
 def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution: float) -> Answer:
@@ -70,7 +70,7 @@ def upper_delta(loss: PrivacyLoss, *, epsilon: float, delta: float, tolerance: f
 
 def _effort(delta: float, resolution: float) -> Effort:
     """The effort for a delta of about this size."""
-    return Effort(max(delta * SETTINGS.negligible, SETTINGS.smallest_tail), resolution)
+    return Effort(max(delta * SETTINGS.negligible, NORMAL), resolution)
 
 
 def blocks_of(tolerance: float) -> float:
@@ -83,7 +83,7 @@ def _delta(
     loss: PrivacyLoss, epsilon: float, resolution: float
 ) -> tuple[float, float, ErrorLedger]:
     """Lower end, upper end and error budget of delta at epsilon."""
-    tail, low, high = SETTINGS.negligible * SETTINGS.usual_delta, 0.0, 1.0
+    tail, low, high = SETTINGS.negligible, 0.0, 1.0
     # how much may be cut off is found out roughly, then put to the proof
     for blocks in (max(resolution, SETTINGS.rough), resolution):
         if low > 0.0:  # the rough look may have cut off far less than it had to
@@ -92,10 +92,10 @@ def _delta(
             effort = Effort(tail, blocks)
             low = _worse(loss, epsilon, Bound.OPTIMISTIC, effort)
             high = _worse(loss, epsilon, Bound.PESSIMISTIC, effort)
-            if tail <= low * SETTINGS.negligible or tail <= SETTINGS.smallest_tail or high == 0.0:
+            if tail <= low * SETTINGS.negligible or tail <= NORMAL or high == 0.0:
                 break
             # three times the decimals each time takes few rounds, and goes no further than need be
-            tail = max(low * SETTINGS.negligible, tail**3, SETTINGS.smallest_tail)
+            tail = max(low * SETTINGS.negligible, tail**3, NORMAL)
         if low == 0.0:
             break  # narrower blocks would not change that
     low, high = in_order(low, high)
