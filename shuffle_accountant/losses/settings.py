@@ -20,35 +20,20 @@ class MeanRatioSettings:
 
     Attributes:
         least_width: least width of cells: narrower ones would take more than half a second.
-        finest_width: the same for the finest resolutions.
-        few_additions: with more additions than this, the least width is larger.
-        wider: factor of the least width there, accurate enough for most epsilon and delta.
-        many_rounds: from this many rounds on it does not stay so: the error of the mean loss counts
-            in each of them.
         shallow: depth of tails (powers of ten) from which on cells are wider, as losses are larger.
-        fine: resolutions below this ask for narrower cells.
-        finest: resolutions below this ask for the narrowest.
-        narrower: factor of the least width where cells have to be narrower than usual.
+        fine: resolutions below this ask for cells that add half as much to the variance.
         alone: width of the cells of a single ratio (n = 1).
         subnormal: upper bound of what products below the smallest normal double lose in all pairs
             and additions.
-        outweighed: shares eta of alpha that all other messages together may have, which are tried.
         sure: relative width of a bracket that is used without the distribution of the sum.
         most_cells: largest number of cells of the distribution of one ratio.
     """
 
     least_width: float = 0.0103
-    finest_width: float = 0.0075
-    few_additions: int = 20
-    wider: float = 1.15
-    many_rounds: int = 4096
     shallow: int = 20
     fine: float = 1.2e-5
-    finest: float = 2.4e-6
-    narrower: float = 0.75
     alone: float = 0.001
     subnormal: float = 1e-295
-    outweighed: tuple[float, ...] = (1e-12, 1e-9, 1e-6, 1e-4)
     sure: float = 1e-6
     most_cells: int = 1 << 15
 

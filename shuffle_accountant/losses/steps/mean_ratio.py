@@ -22,6 +22,8 @@ from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.hockey_stick import Ratios
 from shuffle_accountant.numerics.rounding import (
     ELEMENTARY,
+    LIMITS,
+    UNIT_ROUNDOFF,
     Array,
     Bound,
     outwards,
@@ -199,14 +201,15 @@ class MeanRatioLoss(OrderedLoss):
             least = self.source.alone(alone * (1.0 + slack), side)
             least = rounded(self.fraction * least, 4)
             return max(least * (1.0 - math.exp(-epsilon) - slack), 0.0)
-        best = 1.0
-        for eta in MEAN_RATIO.outweighed:
-            rest = math.exp(-epsilon) / eta
-            if rest < best:
-                point = max((alone - eta * (1.0 + eta)) * (1.0 - slack), 0.0)
-                one = self.fraction * self.source.alone(point, side)
-                best = min(best, rounded(one + rest, 4) * (1.0 + slack))
-        return best
+        one = self.fraction * self.source.alone(alone, side)
+        # about the best share: it adds as much to one message as to what is above it
+        eta = math.sqrt(math.exp(-epsilon) / max(one, LIMITS.underflow))
+        eta = max(eta, UNIT_ROUNDOFF)
+        if eta > 0.5:
+            return 1.0
+        point = max((alone - eta * (1.0 + eta)) * (1.0 - slack), 0.0)
+        one = self.fraction * self.source.alone(point, side)
+        return min(rounded(one + math.exp(-epsilon) / eta, 4) * (1.0 + slack), 1.0)
 
     def _infinite(self, law: SumLaw) -> float:
         """Bound of the probability left out, under P or, if swapped, under Q."""
@@ -279,21 +282,12 @@ def _completed(mass: Array, total: float) -> Array:
 def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw:
     """Distribution of the sum of ratios, its tail and cells rounded so that calls can share it."""
     tail = effort.kept_tail
-    # each addition adds about width^2 / 6 to the relative variance
-    width = math.sqrt(6.0 * effort.resolution / additions(users))
-    least, fine = MEAN_RATIO.least_width, effort.resolution < MEAN_RATIO.fine
-    if additions(users) > MEAN_RATIO.few_additions:
-        least, fine = MEAN_RATIO.wider * least, fine or effort.rounds >= MEAN_RATIO.many_rounds
     # as many cells for deeper tails, whose losses are as much larger
-    least *= math.sqrt(max(-math.log10(tail), MEAN_RATIO.shallow) / MEAN_RATIO.shallow)
-    if width < 1.5 * least:  # a second law costs more than narrower cells of one
-        if fine:
-            least = (
-                MEAN_RATIO.narrower * least
-                if effort.resolution >= MEAN_RATIO.finest
-                else max(width, MEAN_RATIO.finest_width)
-            )
-        width = least
+    square = MEAN_RATIO.least_width**2 * max(-math.log10(tail) / MEAN_RATIO.shallow, 1.0)
+    if effort.resolution < MEAN_RATIO.fine:
+        square *= 0.5
+    # each addition adds about width^2 / 6 to the relative variance
+    width = math.sqrt(max(6.0 * effort.resolution / additions(users), square))
     if users == 1:
         width = MEAN_RATIO.alone
     return _remembered(source, users, side, tail, width)
