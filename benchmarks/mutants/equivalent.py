@@ -74,7 +74,7 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "losses/steps/null_clones.py _plan: other side: "
             "_weights(steps, u, counts, Bound.PESSIMISTIC, tail)",
             "losses/steps/null_clones.py _rough_divergences: other side: "
-            "_family(sigma, Bound.PESSIMISTIC, NULL_CLONES.rough_width, tail, most)",
+            "_family(sigma, Bound.PESSIMISTIC, DOUBLING.widest, tail, most)",
             "losses/steps/null_clones.py _rough_divergences: other side: "
             "_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)",
             "losses/steps/table_ratio.py TableRatio.deviation: other side: "

@@ -47,40 +47,19 @@ class NullCloneSettings:
 
     Attributes:
         odds_step: spacing of the lattice of p, in log-odds.
-        fewest: smallest expected number of clones on the lattice of p: fewer change nothing.
-        most_odds: largest log-odds of p on the lattice: beyond, 1 - p is below 4e-4 and little is
-            left to gain.
-        rough_width: width of the cells of the rough look that makes the plan.
+        fewest: smallest expected number of clones on the lattice of p, and of steps that are no
+            clones: fewer change nothing.
         width: width of the cells of the final sums.
-        rough_step: distance of that look's points near 0, in deviations of the loss.
-        rough_growth: distance of that look's points further out, relative to the loss.
+        rough_step: distance of the points of the rough look that makes the plan, relative to the
+            loss and its deviation.
         chord: share of epsilon that chords between the profile's points may add.
-        most_points: largest number of points of the profile.
-        few_doublings: number of doublings of the clones from which on cells are narrower: each adds
-            to the bracket.
-        tail_at_zero: what may be left out for the total variation alone, as a share of the loss's
-            deviation.
-        large_ratios: largest sigma at which cells are wider for the total variation alone: sums of
-            large ratios take longest, and their cells add less to the bracket.
-        wider_at_zero: factor of the width there.
-        seen: the plan ignores points where the bound is below this many tails: it need not be tight
-            there.
     """
 
     odds_step: float = 1.0 / 64.0
     fewest: float = 0.005
-    most_odds: float = 8.0
-    rough_width: float = 0.1
-    width: float = 0.0145
+    width: float = 0.0128
     rough_step: float = 0.15
-    rough_growth: float = 0.04
     chord: float = 2.5e-5
-    most_points: int = 4000
-    few_doublings: int = 14
-    tail_at_zero: float = 1e-7
-    large_ratios: float = 1.2
-    wider_at_zero: float = 1.28
-    seen: float = 1e4
 
 
 NULL_CLONES = NullCloneSettings()

@@ -29,10 +29,10 @@ def test_shuffled_vectors_lose_less_than_one_alone(delta: float) -> None:
 
 
 @pytest.mark.parametrize(("sigma", "steps"), [(1.2, 60), (0.6, 30), (1.3, 30)])
-def test_total_variation_in_wider_cells(
+def test_total_variation_is_as_narrow_as_asked_for(
     sigma: float, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As narrow as asked for, and around what narrow cells say, but for their own width."""
+    """And around what narrower cells say, but for their own width."""
     loss, effort = NullCloneLoss(sigma, steps), Effort(tail=1e-20, resolution=1e-3)
 
     def ends() -> tuple[float, float]:
@@ -43,7 +43,7 @@ def test_total_variation_in_wider_cells(
 
     low, high = ends()
     assert low <= high <= low * (1.0 + 1e-3)
-    narrow = replace(null_clones.NULL_CLONES, wider_at_zero=0.7, large_ratios=math.inf)
+    narrow = replace(null_clones.NULL_CLONES, width=0.7 * null_clones.NULL_CLONES.width)
     monkeypatch.setattr(null_clones, "NULL_CLONES", narrow)
     least, most = ends()
     assert most - least < high - low

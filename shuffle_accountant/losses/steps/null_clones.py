@@ -100,11 +100,8 @@ class NullCloneLoss(OrderedLoss):
         alone = gaussian_profile(self.sigma, epsilon, Bound.PESSIMISTIC)
         if alone <= max(effort.tail, LIMITS.underflow):
             return alone if side is Bound.PESSIMISTIC else 0.0
-        tail, width = effort.single.kept_tail, NULL_CLONES.width
-        if epsilon == 0.0:  # total variation is no less than a small part of the deviation
-            tail = max(tail, NULL_CLONES.tail_at_zero * self.deviation)
-            width *= NULL_CLONES.wider_at_zero if self.sigma <= NULL_CLONES.large_ratios else 1.0
-        atoms = _envelope(self.sigma, self.steps, side, tail, width, self.swapped)
+        tail = effort.single.kept_tail
+        atoms = _envelope(self.sigma, self.steps, side, tail, NULL_CLONES.width, self.swapped)
         return divergence_of(atoms, epsilon)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
@@ -129,7 +126,7 @@ def _exchanged(value: Array, loss: Array, side: Bound) -> Array:
 @lru_cache(maxsize=256)
 def _deviation(sigma: float, steps: int) -> float:
     """Rough deviation of the loss, nats: the mean of as many ratios as clones at a small charge."""
-    low, high = math.log(NULL_CLONES.fewest / steps), NULL_CLONES.most_odds
+    low, high = math.log(NULL_CLONES.fewest / steps), math.log(steps / NULL_CLONES.fewest)
     for _ in range(40):
         middle = 0.5 * (low + high)
         cheap = charge(sigma, steps - 1, middle, Bound.PESSIMISTIC) < 1e-3
@@ -175,7 +172,7 @@ def _points(rough: Array, bound: Array) -> Array:
     size = np.maximum(middle, 1.0 / max(float(slope[0]), 1e-300))
     step = np.sqrt(8.0 * NULL_CLONES.chord * size / (np.maximum(slope, 0.0) + 1.0))
     number = np.append(0.0, np.cumsum(np.diff(rough) / step))
-    count = min(math.ceil(number[-1]) + 1, NULL_CLONES.most_points)
+    count = math.ceil(number[-1]) + 1
     return np.interp(np.linspace(0.0, number[-1], count + 1), number, rough)
 
 
@@ -220,17 +217,15 @@ class _Plan:
 def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     """The plan: losses, p and K that matter, chosen from rough values of the bound."""
     end = min(profile_end(sigma, 0.1 * tail), LIMITS.largest_log)
-    first = min(NULL_CLONES.rough_step * _deviation(sigma, steps), 0.1 * end)
-    inner = np.arange(math.ceil(1.0 / NULL_CLONES.rough_growth) + 1) * first
-    count = max(math.ceil(math.log(end / inner[-1]) / math.log1p(NULL_CLONES.rough_growth)), 0)
-    rough = np.append(
-        inner, inner[-1] * (1.0 + NULL_CLONES.rough_growth) ** np.arange(1.0, count + 1.0)
-    )
+    # distances are a share of the loss and its deviation
+    near = _deviation(sigma, steps)
+    last = math.log1p(end / near)
+    count = math.ceil(last / NULL_CLONES.rough_step)
+    rough = near * np.expm1(np.linspace(0.0, last, count + 1))
     single = gaussian_profiles(sigma, rough, Bound.PESSIMISTIC)
     nothing = _Plan(_points(rough, single), np.zeros(0), np.ones(1))
     first_odds = math.floor(math.log(NULL_CLONES.fewest / steps) / NULL_CLONES.odds_step)
-    last_odds = math.floor(NULL_CLONES.most_odds / NULL_CLONES.odds_step)
-    lattice: Array = NULL_CLONES.odds_step * np.arange(first_odds, last_odds + 1, dtype=np.float64)
+    lattice: Array = NULL_CLONES.odds_step * np.arange(first_odds, 1.0 - first_odds)
     paid = charges(sigma, steps - 1, lattice, Bound.PESSIMISTIC)
     paid = paid[2.0 * paid < single[0]]
     lattice = lattice[: paid.size]
@@ -243,7 +238,7 @@ def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     bound = weights @ divergence + np.multiply.outer(paid, 1.0 + np.exp(rough))
     best, least = bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
-    seen = np.minimum(least, single) > NULL_CLONES.seen * tail
+    seen = np.minimum(least, single) > tail
     if not (useful & seen).any():
         return nothing
     losses = _points(rough, np.minimum(least, single))
@@ -271,7 +266,7 @@ def _rough_divergences(
     octaves = math.log2(most)  # two values each
     places = 2.0 ** np.linspace(0.0, octaves, math.ceil(2.0 * octaves) + 1)
     grid = np.unique([rounded_count(round(place)) for place in places.tolist()])
-    family = _family(sigma, Bound.PESSIMISTIC, NULL_CLONES.rough_width, tail, most)
+    family = _family(sigma, Bound.PESSIMISTIC, DOUBLING.widest, tail, most)
     known = np.array(
         [_divergences(family.law(int(count)), losses, Bound.PESSIMISTIC)[0] for count in grid]
     )
@@ -354,8 +349,6 @@ def _weights(steps: int, log_odds: float, counts: Array, side: Bound, tail: floa
 def _mixtures(sigma: float, steps: int, side: Bound, tail: float, width: float) -> Array:
     """The least of the bounds over p, or a value below it for every p on the lattice."""
     upper = side is Bound.PESSIMISTIC
-    doublings = max(steps.bit_length(), NULL_CLONES.few_doublings)
-    width *= math.sqrt(NULL_CLONES.few_doublings / doublings)
     plan = _plan(sigma, steps, tail)
     losses = plan.losses
     loss = whole_losses(losses)
