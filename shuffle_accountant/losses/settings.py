@@ -70,28 +70,16 @@ class AntipodalSettings:
     """How steps of values with both signs are tabulated. Widths are in normal scores.
 
     Attributes:
-        letter: width of the cells of one value.
-        width: width of the cells of partial sums.
-        ratio: statistics are made for alphas whose logarithms grow by this factor.
-        most_statistics: largest number of these alphas.
+        width: width of the cells of one value and of partial sums, and half the distance of the
+            thresholds that the largest value is compared with.
         least_sigma: with less noise than this, values are so far apart that the largest alone
             decides.
-        growth: distance of the profile's points relative to the loss.
-        points_near_0: number of the profile's points within one deviation.
-        thresholds: number of thresholds that the largest value is compared with.
-        close_ratios: upper bound of the error of a difference of two logarithms of probabilities
-            above 1e-320, nats.
+        growth: distance of the profile's points relative to the loss and its deviation.
     """
 
-    letter: float = 0.02
-    width: float = 0.024
-    ratio: float = 1.6
-    most_statistics: int = 9
+    width: float = 0.02
     least_sigma: float = 0.1
-    growth: float = 0.002
-    points_near_0: int = 200
-    thresholds: int = 1500
-    close_ratios: float = 1e-12
+    growth: float = 0.0015
 
 
 ANTIPODAL = AntipodalSettings()

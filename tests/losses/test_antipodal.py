@@ -143,7 +143,7 @@ def test_the_best_threshold_of_the_largest_value_may_err(steps: int) -> None:
     exact_low, exact_high = antipodal._by_largest(sigma, steps, loss)
     with stress(normal=2.0**-7):
         low, high = antipodal._by_largest(sigma, steps, loss)
-    score = np.linspace(-10.0, 2.0 / sigma + 12.0, antipodal.ANTIPODAL.thresholds)
+    score = np.arange(-10.0, 2.0 / sigma + 12.0, 2.0 * antipodal.ANTIPODAL.width)
     beyond = [1.0 - ndtr(score) ** (steps - 1) * ndtr(score - x / sigma) for x in (2.0, 1.0)]
     for i, x in enumerate(loss.tolist()):
         # above (1 - alpha)_+ too, as P and Q add up to 1

@@ -93,14 +93,13 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
     loss = _points(min(deviation, 0.1 * end), end)
     low, high = _by_largest(sigma, steps, loss)
     if sigma >= ANTIPODAL.least_sigma:
-        # logarithms of the alphas, nats
-        tilts = deviation * ANTIPODAL.ratio ** np.arange(ANTIPODAL.most_statistics)
-        for one in tilts[tilts < end].tolist():
-            found = power_of(
-                _letters(sigma, one, tail), steps, width=ANTIPODAL.width, tail=1e-2 * tail
-            )
+        tilt = deviation  # logarithm of an alpha, nats
+        while tilt < end:
+            letters = _letters(sigma, tilt, tail)
+            found = power_of(letters, steps, width=ANTIPODAL.width, tail=1e-2 * tail)
             below, above = _profile(found, loss)
             low, high = np.maximum(low, below), np.maximum(high, above)
+            tilt *= 2.0
     place = np.concatenate([[-1.0], np.expm1(loss[1:])])
     low[-1] = 0.0  # nothing is claimed beyond
     value = below_chords(place, low, high, loss)
@@ -108,11 +107,10 @@ def _atoms(sigma: float, steps: int, tail: float) -> PldAtoms:
 
 
 def _points(deviation: float, end: float) -> Array:
-    """Losses, with their mirror images and -inf."""
-    inner = np.linspace(0.0, deviation, ANTIPODAL.points_near_0)
-    step = math.log1p(ANTIPODAL.growth)
-    count = math.ceil(math.log(end / deviation) / step)
-    return whole_losses(np.append(inner, deviation * np.exp(step * np.arange(1.0, count + 1.0))))
+    """Losses, their distances a share of themselves and the deviation; mirror images, and -inf."""
+    last = math.log1p(end / deviation)
+    number = np.linspace(0.0, last, math.ceil(last / ANTIPODAL.growth) + 1)
+    return whole_losses(deviation * np.expm1(number))
 
 
 def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
@@ -122,7 +120,7 @@ def _letters(sigma: float, tilt: float, tail: float) -> Hypotheses:
     reach = -float(ndtri_exp(math.log(0.1 * tail)))
     last = LIMITS.farthest_score
     low, high = -min(reach, last), min(2.0 / sigma + reach, last)
-    inner = np.linspace(low, high, math.ceil((high - low) / ANTIPODAL.letter) + 1)
+    inner = np.linspace(low, high, math.ceil((high - low) / ANTIPODAL.width) + 1)
     edges = np.concatenate([[-math.inf], inner, [math.inf]])
     null, second, first = (normal_cells(edges - mean / sigma) for mean in (0.0, 1.0, 2.0))
     # whatever the numbers are; sums of these are doubles
@@ -138,7 +136,9 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     p, q = found.first, found.second
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(p + q > 0.0, np.log(p) - np.log(q), -math.inf)
-    ratio = disturbed(ratio, 0.5 * ANTIPODAL.close_ratios)
+    # logarithms are above -745; their difference, and a loss beside it, round once more
+    close = 2.0 * 745.0 * roundings(ELEMENTARY + 1)
+    ratio = disturbed(ratio, 0.5 * close)
     order = np.argsort(ratio)
     ratio, p, q = ratio[order], p[order], q[order]
     above_p, above_q = (np.append(np.cumsum(x[::-1])[::-1], 0.0) for x in (p, q))
@@ -152,10 +152,10 @@ def _profile(found: Hypotheses, loss: Array) -> tuple[Array, Array]:
     # relative to the computed numbers an error may be larger than relative to the true ones
     terms = difference_of(plus, minus, error / max(1.0 - error, 1e-300))
     # outcomes whose ratio is so close to alpha that rounding decides where they count
-    near = (np.searchsorted(ratio, loss + sign * ANTIPODAL.close_ratios) for sign in (-1.0, 1.0))
+    near = (np.searchsorted(ratio, loss + sign * close) for sign in (-1.0, 1.0))
     first, last = (below_p[places] for places in near)
     # one more outcome: that something was dropped
-    missing = np.where(right, 1.0, alpha) * found.lost + ANTIPODAL.close_ratios * (last - first)
+    missing = np.where(right, 1.0, alpha) * found.lost + close * (last - first)
     return terms.positive(upper=False), terms.positive(upper=True) + missing
 
 
@@ -166,7 +166,7 @@ def _by_largest(sigma: float, steps: int, loss: Array) -> tuple[Array, Array]:
     """
     from scipy.special import log_ndtr
 
-    score = np.linspace(-10.0, 2.0 / sigma + 12.0, ANTIPODAL.thresholds)
+    score = np.arange(-10.0, 2.0 / sigma + 12.0, 2.0 * ANTIPODAL.width)
     others = (steps - 1) * log_ndtr(score)
     alpha = np.exp(loss)
     right = loss >= 0.0
