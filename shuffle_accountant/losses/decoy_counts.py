@@ -24,7 +24,7 @@ from shuffle_accountant.lattice.discretize import SUBCELLS
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.losses.base import CellEdges, Effort
 from shuffle_accountant.losses.counts import CountBlocks, block_masses, bulk, count_blocks
-from shuffle_accountant.losses.settings import COUNTS
+from shuffle_accountant.losses.settings import COMBINED
 from shuffle_accountant.losses.two_letters.atoms import BinaryBlocks
 from shuffle_accountant.losses.two_letters.clone_table import clone_table, tabled_atoms
 from shuffle_accountant.numerics.budget import rounded
@@ -33,6 +33,7 @@ from shuffle_accountant.numerics.rounding import (
     Bound,
     log_ratio_above,
     outwards,
+    roundings,
     sequential_sum,
 )
 
@@ -130,7 +131,7 @@ class Decoys:
 
     def moved(self, side: Bound) -> Decoys:
         """The group with a chance that is certainly no larger (PESSIMISTIC), or no smaller."""
-        error = COUNTS.chance_error
+        error = roundings(64)  # of a ratio of sums of probabilities
         if side is Bound.PESSIMISTIC:
             return replace(
                 self, chance=self.chance * (1.0 - error), idle=self.idle + self.chance * error
@@ -157,7 +158,7 @@ def count_law(
     random = [group for group in random if group.idle > 0.0]
     share = 0.5 * tail / max(len(random), 1)
     bulks = [bulk(group.users, group.chance, group.idle, share) for group in random]
-    width = max(-(-sum(high - low + 1 for low, high in bulks) // COUNTS.cells), 1)
+    width = max(-(-sum(high - low + 1 for low, high in bulks) // COMBINED.most_cells), 1)
     weight, first, round_off = np.ones(1), certain, 0.0
     for group, (low, high) in zip(random, bulks, strict=True):
         edges = np.append(np.arange(low, high + 1, width, dtype=np.float64), high + 1.0)

@@ -11,8 +11,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from shuffle_accountant.numerics.rounding import roundings
-
 
 @dataclass(frozen=True)
 class MeanRatioSettings:
@@ -168,16 +166,12 @@ class ProductRatioSettings:
     Attributes:
         most: most different deviations that are added up as they are; more than that are gathered
             in cells of equal ratios first, which costs the bracket half a cell's width.
-        tail: probability left out of the ratios.
         width: width of the cells of one ratio in normal scores.
-        most_cells: largest number of cells of the product: direct convolution is quadratic in them.
         spacing: spacing of the lattice, in deviations of one ratio's logarithm under P.
     """
 
     most: int = 32
-    tail: float = 1e-200
     width: float = 0.002
-    most_cells: int = 8192
     spacing: float = 0.008
 
 
@@ -321,16 +315,11 @@ class CountSettings:
         most_listed: largest number of counts listed on either side of the mode; more are refused.
         added: largest number of counts whose probabilities are added one by one; else tails are
             subtracted.
-        cells: largest number of cells of all groups of decoys together.
-        chance_error: relative error of the chance of a group of decoys, which is a ratio of sums of
-            probabilities.
     """
 
     least: float = 1e-60
     most_listed: int = 2**22
     added: int = 200_000
-    cells: int = 4096
-    chance_error: float = roundings(64)
 
 
 COUNTS = CountSettings()
@@ -345,12 +334,10 @@ class TabulatedSettings:
             round-off: composing 1e5 cells a thousand times adds 1e-5.
         largest: largest size of a loss, nats: larger ones may as well be infinite, as e^-loss is 0
             long before.
-        rounded: total mass missing that the rounding of masses to doubles explains.
     """
 
     excess: float = 1e-3
     largest: float = 1e6
-    rounded: float = roundings(8)
 
 
 TABULATED = TabulatedSettings()
@@ -358,16 +345,13 @@ TABULATED = TabulatedSettings()
 
 @dataclass(frozen=True)
 class CombinedSettings:
-    """Cells and roundings of losses that are put together.
+    """Cells of losses, of likelihood ratios and of counts that are put together.
 
     Attributes:
         most_cells: largest number of cells of a sum: direct convolution is quadratic in them.
-        product: roundings of a product: a probability is rounded once from a fraction, and what it
-            multiplies.
     """
 
     most_cells: int = 4096
-    product: float = 4.0
 
 
 COMBINED = CombinedSettings()

@@ -27,6 +27,7 @@ from shuffle_accountant.numerics.rounding import (
     outwards,
     pairwise_sum,
     raised,
+    roundings,
 )
 
 
@@ -94,7 +95,7 @@ class PldTable:
     def missing(self) -> float:
         """One minus the total mass, or 0 if rounding explains the difference."""
         short = 1.0 - math.fsum([*self.probabilities.tolist(), self.infinity_mass])
-        return short if short > TABULATED.rounded else 0.0
+        return short if short > roundings(8) else 0.0  # of masses, once each, and their sum
 
     @cached_property
     def largest(self) -> float:

@@ -17,7 +17,6 @@ from shuffle_accountant.losses.base import (
     SymmetricLoss,
     way_of,
 )
-from shuffle_accountant.losses.settings import COMBINED
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
@@ -71,7 +70,7 @@ class PatternsLoss:
         """Bound of the divergence at ``alpha = e^epsilon``, epsilon >= 0."""
         total = sum(weight * loss.delta(epsilon, side, effort) for weight, loss in self.parts)
         total = rounded(total, len(self.parts) + 3.0)
-        error = sequential_sum(len(self.parts), own=COMBINED.product)
+        error = sequential_sum(len(self.parts), own=4)  # of products with rounded fractions
         return min(outwards(total, error, upper=side is Bound.PESSIMISTIC), 1.0)
 
     def atoms(self, side: Bound, edges: CellEdges, effort: Effort) -> PldAtoms:
@@ -80,11 +79,9 @@ class PatternsLoss:
         every = [(weight, loss.atoms(side, edges, effort)) for weight, loss in self.parts]
         infinite = sum(weight * atoms.infinite for weight, atoms in every)
         infinite = rounded(infinite, len(every) + 3.0)
-        error = sequential_sum(len(every), own=COMBINED.product)
-        of_each = roundings(COMBINED.product)
-        masses = np.concatenate(
-            [rounded(weight * atoms.mass, COMBINED.product) for weight, atoms in every]
-        )
+        # a product: a probability is rounded once from a fraction, and what it multiplies
+        error, of_each = sequential_sum(len(every), own=4), roundings(4)
+        masses = np.concatenate([rounded(weight * atoms.mass, 4) for weight, atoms in every])
         return PldAtoms(
             side=side,
             mass=outwards(masses, of_each, upper=upper),

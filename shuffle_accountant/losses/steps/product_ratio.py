@@ -24,7 +24,7 @@ import numpy as np
 from shuffle_accountant.lattice.discretize import discretize
 from shuffle_accountant.lattice.grid import PldAtoms
 from shuffle_accountant.lattice.positive import LOST, SCALE, positive_sum
-from shuffle_accountant.losses.settings import PRODUCT_RATIO
+from shuffle_accountant.losses.settings import COMBINED, PRODUCT_RATIO
 from shuffle_accountant.losses.steps.gaussian import GaussianRatio
 from shuffle_accountant.losses.steps.mean_ratio import RatioSource
 from shuffle_accountant.losses.steps.table_ratio import least_profile
@@ -153,7 +153,7 @@ class ProductRatio(RatioSource):
 
 @lru_cache(maxsize=32)
 def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
-    one = ratio.one.ratios(side, users=1, width=PRODUCT_RATIO.width, tail=PRODUCT_RATIO.tail)
+    one = ratio.one.ratios(side, users=1, width=PRODUCT_RATIO.width, tail=LIMITS.underflow)
     passes, upper = ratio.passes, side is Bound.PESSIMISTIC
     sign = 1.0 if upper else -1.0
     held = one.value > 0.0
@@ -197,7 +197,7 @@ def _law(ratio: ProductRatio, side: Bound) -> SumLaw:
     # a sum of pairs, which is off by less than each of the law's own
     lost_gain = min(share(rounded(above), 1.0 / SCALE, 2.0 * law.relative, upper=upper), 1.0)
     # Q-masses below the window: a tail of the product under Q
-    lost = passes * one.lost + PRODUCT_RATIO.tail + unseen if upper else 0.0
+    lost = passes * one.lost + LIMITS.underflow + unseen if upper else 0.0
     return SumLaw(value, mass, 1, lost_gain, lost, moved, float(value[-1]))
 
 
@@ -208,7 +208,7 @@ def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple
     m strays by ``(b/3) g + sqrt((b g / 3)^2 + 2 m v g)`` with probability ``e^-g`` at most.
     """
     largest = float(np.max(np.abs(loss))) or 1.0  # all ratios may be 1
-    goal = -math.log(PRODUCT_RATIO.tail)
+    goal = -math.log(LIMITS.underflow)
     low, high, deviation = math.inf, -math.inf, 0.0
     for mass in (p, q):
         total = float(mass.sum())
@@ -220,8 +220,7 @@ def _lattice(loss: Array, p: Array, q: Array, passes: int, side: Bound) -> tuple
         deviation = deviation or math.sqrt(variance)
     low = max(low, -passes * largest, -LIMITS.largest_log)
     high = min(high, passes * largest, LIMITS.largest_log)
-    wanted = max(
-        PRODUCT_RATIO.spacing * deviation, (high - low) / PRODUCT_RATIO.most_cells, 1e-9 * largest
-    )
+    finest = max((high - low) / COMBINED.most_cells, 1e-9 * largest)
+    wanted = max(PRODUCT_RATIO.spacing * deviation, finest)
     spacing = largest / math.ceil(largest / wanted)  # the largest logarithm stays on the lattice
     return spacing, math.floor(low / spacing), math.ceil(high / spacing)
