@@ -67,7 +67,7 @@ class DoublingSettings:
 
     sketch: int = 80
     widest: float = 0.05
-    most_cells: int = 1 << 13
+    most_cells: int = 1 << 12
     heaviest: float = 4.0
     coarser: float = 0.1
     closer: float = 0.8
