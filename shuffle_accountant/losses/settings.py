@@ -90,9 +90,6 @@ class ThresholdSettings:
     Attributes:
         reach: numbers of others are scanned up to this multiple of K/p.
         rows: no more of them are scanned than the larger of this number and a multiple of K.
-        counts: counts up to this multiple of K, and ``more``, are in the table: above them is a
-            mass below e^-400, as no law in it has a mean above 4 K.
-        more: counts in the table beyond that multiple.
         rare: factor by which the deviation of the loss is raised: few rounds are decided by rare
             large losses.
         rough: cells of losses of one sign in approximations for many rounds.
@@ -107,8 +104,6 @@ class ThresholdSettings:
 
     reach: float = 4.0
     rows: int = 3000
-    counts: int = 8
-    more: int = 400
     rare: float = 10.0
     rough: int = 2048
     rough_top: float = 4.0
@@ -202,14 +197,12 @@ class MixedGaussianSettings:
     """Errors of profiles of mixed Gaussians.
 
     Attributes:
-        mass: relative error of a mass of the normal law from `log_ndtr`, with the exponential, in
-            roundings.
-        threshold: that of a threshold, relative to its distance from 0 and to the noise.
+        mass: relative error of a mass of the normal law from `log_ndtr`, with the exponential and
+            with that of the score s that cuts it, in roundings, over ``1 + s^2``.
         halvings: halvings of the interval that holds a threshold: more than a double has bits.
     """
 
-    mass: float = 256.0
-    threshold: float = 64.0
+    mass: float = 384.0
     halvings: int = 80
 
 

@@ -154,7 +154,7 @@ def test_moments_are_bounds_where_tails_err(adverse: float) -> None:
 
 
 def test_losses_of_counts_beyond_the_table_are_charged() -> None:
-    """A table of 416 counts for up to 1,600 others, of whom five in a thousand report."""
+    """A table of 362 counts for up to 1,600 others, of whom five in a thousand report."""
     found = thresholds.threshold_moments(0.005, 2)
     assert found is not None
     assert found.beyond.min() >= 1e-150

@@ -23,10 +23,7 @@ from shuffle_accountant.numerics.rounding import Array, roundings
 
 def _ends(gain: Array, cost: Array, score: Array) -> tuple[Array, Array]:
     """Bounds of the differences of masses that were cut at thresholds of these normal scores."""
-    count = (
-        MIXED_GAUSSIANS.mass * (1.0 + score * score)
-        + MIXED_GAUSSIANS.threshold * (1.0 + score) ** 2
-    )
+    count = MIXED_GAUSSIANS.mass * (1.0 + score * score)
     found = rounded(gain, count) - rounded(cost, -count)
     slack = roundings(count) * (gain + cost)
     return np.clip(found - slack, 0.0, 1.0), np.clip(found + slack + 1e-300, 0.0, 1.0)

@@ -203,14 +203,16 @@ class ThresholdPair(ProfiledPair):
 def _last(probability: float, threshold: int) -> int:
     """The largest number of others that is scanned."""
     wanted = math.ceil(THRESHOLDS.reach * threshold / probability)
-    return max(min(wanted, max(THRESHOLDS.rows, 4 * threshold)), threshold)
+    return min(wanted, max(THRESHOLDS.rows, 4 * threshold))
 
 
 @lru_cache(maxsize=4)
 def _tails(probability: float, threshold: int) -> Array:
     """``P(Bin(m, p) >= c)``, shape (m, c), m = 0 … last + 1 and c = 0 … the number of counts."""
     rows = _last(probability, threshold) + 2
-    counts = min(THRESHOLDS.counts * threshold + THRESHOLDS.more, rows + 1)
+    # means are up to ``reach K + 2``: of counts above ``2 reach K + x`` there are less than e^-x
+    counts = math.ceil(2.0 * THRESHOLDS.reach * threshold - math.log(THRESHOLDS.lost))
+    counts = min(counts, rows + 1)
     tails = np.zeros((rows, counts + 1))
     mass = np.zeros(counts)
     mass[0] = 1.0
