@@ -96,8 +96,6 @@ class ThresholdSettings:
         rough_top: largest loss in these, in rough epsilons.
         most: most numbers in a table of tails; with larger ones there are no moments, so as not to
             take long.
-        tail_error: relative error of tails with that of a moment's sum, in roundings.
-        sum_error: relative error of a moment's sum, in roundings.
         bound_error: relative error of a bound made of moments, in roundings.
         lost: bound on the mass that the table of tails leaves out or loses to underflow.
     """
@@ -108,8 +106,6 @@ class ThresholdSettings:
     rough: int = 2048
     rough_top: float = 4.0
     most: int = 4_000_000
-    tail_error: float = 2.0**20
-    sum_error: float = 2.0**14
     bound_error: float = 2.0**26
     lost: float = 1e-150
 

@@ -147,7 +147,7 @@ def test_moments_are_bounds_where_tails_err(adverse: float) -> None:
     assert np.all(found.gained >= TRUTH.gained - 1e-10)
     assert np.all(found.lost >= TRUTH.lost - 1e-10)
     assert np.all(found.beyond >= TRUTH.beyond * (1 - 1e-10))
-    # 2^20 roundings of 2^-38 are 4e-6, and what is hidden may be a hundredth
+    # 10,000 roundings of 2^-38 are 4e-8, and what is hidden may be a ten-thousandth
     near = thresholds._ORDERS < 3.0
     assert np.all(found.gained[near] <= TRUTH.gained[near] + 1e-2)
     assert np.all(found.lost[near] <= TRUTH.lost[near] + 1e-2)
@@ -169,7 +169,7 @@ def test_moments_of_what_is_suppressed_where_its_tail_errs(
     pair = ThresholdPair(P, least)
     others = pair.scanned[:6]
     real = truth([(m, least) for m in others.tolist()])
-    table, most = pair.table.copy(), (THRESHOLDS.tail_error - THRESHOLDS.sum_error) * 2.0**-38
+    table, most = pair.table.copy(), thresholds._errors(pair.table) * 2.0**-38
     table[:, least] = np.minimum(table[:, least] * (1.0 + off * 0.99 * most), 1.0)
     monkeypatch.setattr(thresholds, "_tails", lambda probability, threshold: table)
     with stress(roundoff=2.0**-38):

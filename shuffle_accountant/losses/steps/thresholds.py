@@ -37,7 +37,14 @@ from shuffle_accountant.losses.settings import THRESHOLDS
 from shuffle_accountant.losses.steps.profiled import ProfiledPair
 from shuffle_accountant.numerics.budget import budget, disturbed, rounded
 from shuffle_accountant.numerics.hockey_stick import difference_of
-from shuffle_accountant.numerics.rounding import LIMITS, Array, lowered, raised, roundings
+from shuffle_accountant.numerics.rounding import (
+    ELEMENTARY,
+    LIMITS,
+    Array,
+    lowered,
+    raised,
+    roundings,
+)
 
 # Values of t and of the limit l, nats, that are tried.
 _ORDERS = np.geomspace(0.3, 300.0, 80)
@@ -231,6 +238,12 @@ def _errors(table: Array) -> float:
     return float(3 * table.shape[0] + table.shape[1] + 16)
 
 
+def _noise(counts: int) -> float:
+    """Roundings of a sum of moments, one term for each count."""
+    # of exponents above -745, of ratios times an order in them, of exponentials, of their sum
+    return (ELEMENTARY + 1) * 745.0 + 8.0 * float(_ORDERS[-1]) + 2.0 * ELEMENTARY + counts
+
+
 def _crossed(users: Array, log_ratio: Array) -> Array:
     """Where the ratio of counts crosses alpha, ``users (1 - e^log_ratio)``; see `_off`."""
     return disturbed(users * -np.expm1(log_ratio), lambda: 120.0 * budget().roundoff * users)
@@ -318,11 +331,9 @@ def _moments(
     counts = np.arange(table.shape[1] - 1)
     # neighbouring tails may be off in opposite ways
     ways = 1.0 - 2.0 * (np.arange(table.shape[1]) % 2)
-    tail_p, tail_q = (
-        rounded(table[row], (THRESHOLDS.tail_error - THRESHOLDS.sum_error) * ways)
-        for row in (others + 1, others)
-    )
-    off = roundings(THRESHOLDS.tail_error)
+    noise = _noise(counts.size)
+    tail_p, tail_q = (rounded(table[row], _errors(table) * ways) for row in (others + 1, others))
+    off = roundings(_errors(table) + noise)
     p, q = (
         np.maximum(raised(tail[:, :-1], off) - lowered(tail[:, 1:], off), 0.0)
         for tail in (tail_p, tail_q)
@@ -355,12 +366,10 @@ def _moments(
         hidden = hidden_p * np.exp(order * down)
         with np.errstate(divide="ignore"):
             whole = np.take_along_axis(grown, first, axis=1) + hidden[:, None]
-            gained[place] = np.log(rounded(whole, THRESHOLDS.sum_error)).T
+            gained[place] = np.log(rounded(whole, noise)).T
         with np.errstate(over="ignore"):  # to infinity, which bounds nothing
             fallen = np.sum(q * np.exp(-power), axis=1)
-            reverse[place] = np.log(
-                rounded(fallen + hidden_q * np.exp(order * up), THRESHOLDS.sum_error)
-            )
+            reverse[place] = np.log(rounded(fallen + hidden_q * np.exp(order * up), noise))
     return gained, reverse, beyond
 
 
