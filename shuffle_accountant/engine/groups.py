@@ -56,7 +56,8 @@ def group_loss(ask: Ask, query: Query, group: int, largest: float) -> TabulatedL
         weight = (group - 1) * ask(query)[1]
         last = ask(Query(delta=max(_share(weight) * query.delta, LIMITS.underflow)))[1]
     else:
-        last = _reach(ask, query.required, group, most)
+        # points of a profile up to less than that would not differ
+        last = _reach(ask, max(query.required, LIMITS.underflow), group, most)
     last = min(last, most) or most
     losses = np.linspace(0.0, last, GROUPS.points)
     if last < largest == most:

@@ -247,3 +247,13 @@ def test_of_a_channel_that_reveals_nothing(group: int, rounds: int) -> None:
     assert "group of" in found.reduction
     distinct = sa.ShuffleRound(sa.DiscreteRandomizer([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]), users=10)
     assert sa.delta(distinct, epsilon=0.0, group=group).lower >= 0.4
+
+
+def test_the_least_epsilon_that_doubles_have() -> None:
+    """Between 0 and an epsilon of the size of doubles' last bits there is no room for points."""
+    survey = sa.ShuffleRound(sa.RandomizedResponse(categories=3, eps0=1.0), users=100)
+    for group in (2, 3, 7):
+        least = sa.delta(survey, epsilon=5e-324, rounds=3, group=group)
+        none = sa.delta(survey, epsilon=0.0, rounds=3, group=group)
+        assert 0.0 < least.lower <= none.upper
+        assert none.lower <= least.upper <= 1.0
