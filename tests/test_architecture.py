@@ -44,8 +44,7 @@ SETTLED = ("engine", "lattice", "losses", "sums")
 BESIDE_THEIR_PROOF = {
     "lattice.discretize": {"SUBCELLS"},  # a merge in cells this much finer costs a stated variance
     "lattice.positive": {"SCALE", "LOST"},  # what doubles hold
-    "sums.chain_cells": {"_BLOCK"},
-    "sums.pairs": {"_ROWS", "_BLOCK"},
+    "sums.pairs": {"_ROWS", "BLOCK"},
 }
 
 # These read the package as its users do, by the names at its top.

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 
 from shuffle_accountant.numerics.compiled import thread_count
 from shuffle_accountant.numerics.rounding import Array
+from shuffle_accountant.sums.pairs import BLOCK
 from shuffle_accountant.sums.settings import CHAINS, DOUBLING
-
-# Number of neighbouring sums that are added at once where one cell holds them all.
-_BLOCK = 16
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Array, Array, Array]
 """Values that are added to sums: starts, rows, shifts, values, weights, uppers.
@@ -195,7 +193,7 @@ def added(
     top = low
     widths = np.diff(edges)
     inverse = 1.0 / widths
-    blocks = np.zeros((2, edges.size // _BLOCK + 1))
+    blocks = np.zeros((2, edges.size // BLOCK + 1))
     # what a shift by even cells brings beyond them, which neighbouring entries share
     far, off = np.zeros((2, edges.size)), np.zeros((2, 2))
     known, reached = np.zeros(2, np.int64), np.zeros(2, np.int64)
@@ -256,9 +254,9 @@ def summed_blocks(
         start += 1
     while start < end and source[end - 1] == 0.0:
         end -= 1
-    for part in range(start // _BLOCK, end // _BLOCK):
+    for part in range(start // BLOCK, end // BLOCK):
         sums, moments = 0.0, 0.0
-        for i in range(part * _BLOCK, (part + 1) * _BLOCK):
+        for i in range(part * BLOCK, (part + 1) * BLOCK):
             sums += source[i]
             moments += source[i] * edges[i]
         blocks[0, part], blocks[1, part] = sums, moments
@@ -287,7 +285,7 @@ def added_beyond(
 
     Args:
         source: masses at the edges.
-        blocks: masses and moments of each _BLOCK edges, shape (2, blocks).
+        blocks: masses and moments of `BLOCK` edges each, shape (2, blocks).
         value: to be added.
         start: first edge whose mass is moved.
         end: end of them.
@@ -321,10 +319,10 @@ def added_beyond(
             moved, sums = source[i], source[i] * edges[i]
             i += 1
             while i < finish and edges[i] < upto:
-                if i % _BLOCK == 0 and i + _BLOCK <= finish and edges[i + _BLOCK - 1] < upto:
-                    moved += blocks[0, i // _BLOCK]
-                    sums += blocks[1, i // _BLOCK]
-                    i += _BLOCK
+                if i % BLOCK == 0 and i + BLOCK <= finish and edges[i + BLOCK - 1] < upto:
+                    moved += blocks[0, i // BLOCK]
+                    sums += blocks[1, i // BLOCK]
+                    i += BLOCK
                 else:
                     moved += source[i]
                     sums += source[i] * edges[i]

@@ -18,7 +18,7 @@ from shuffle_accountant.sums.settings import DOUBLING
 _ROWS = 16
 # Neighbours that are added at once where a cell holds them all: where one law's values are far
 # larger than the other's.
-_BLOCK = 16
+BLOCK = 16
 
 
 def pair_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[Array, Array, float]:
@@ -72,7 +72,7 @@ def marked_sums(u: Array, f: Array, v: Array, g: Array, edges: Array) -> tuple[A
         with ThreadPoolExecutor(len(parts)) as threads:
             most = max(threads.map(add, range(len(parts))))
     # sums of rows are compensated: their error does not depend on the number of rows
-    terms = len(parts) + most + _BLOCK
+    terms = len(parts) + most + BLOCK
     found = rounded(np.asarray((out[:, 0] + out[:, 1]).sum(axis=0)), terms)
     return found, sequential_sum(terms, own=16)
 
@@ -81,7 +81,7 @@ def _parts(
     u: Array, f: Array, v: Array, g: Array, stops: NDArray[np.intp], edges: Array, same: bool
 ) -> list[tuple[Any, ...]]:
     """The loop's arguments for all rows, in about equal shares for several threads."""
-    blocks = _together(v, g, _BLOCK)
+    blocks = _together(v, g, BLOCK)
     pairs = np.cumsum(stops + 1)
     threads = thread_count(int(pairs[-1]) // DOUBLING.worth_a_thread)
     goals = pairs[-1] * (np.arange(1, threads) / threads)
@@ -188,19 +188,19 @@ def _run(
     terms, x = 0, row + v[j]
     while True:
         terms += 1
-        if j % _BLOCK or j + _BLOCK > count or row + v[j + _BLOCK - 1] >= high:
+        if j % BLOCK or j + BLOCK > count or row + v[j + BLOCK - 1] >= high:
             mass += g[0, j]
             moment += g[0, j] * (x - low)
             for law in range(1, laws):
                 marked[law] += g[law, j]
             j += 1
         else:
-            block = j // _BLOCK
+            block = j // BLOCK
             mass += blocks[0, block]
             moment += blocks[1, block] + blocks[0, block] * (x - low)
             for law in range(1, laws):
                 marked[law] += blocks[law + 1, block]
-            j += _BLOCK
+            j += BLOCK
         if j >= count:
             break
         x = row + v[j]

@@ -63,7 +63,7 @@ def take(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One of the ways in which pairs are added up."""
     if way == "blocks":  # not compiled, so that blocks can be as small as the laws ask for
         monkeypatch.setattr(pairs, "compiled", lambda loop, *parts: lambda *given: loop(*given))
-        monkeypatch.setattr(pairs, "_BLOCK", 3)
+        monkeypatch.setattr(pairs, "BLOCK", 3)
     if way == "three threads":
         monkeypatch.setattr(pairs, "thread_count", lambda parts: 3)
         parts = pairs._parts
@@ -119,7 +119,7 @@ def test_how_often_a_sum_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return found[-1]
 
     monkeypatch.setattr(pairs, "compiled", lambda *_: loop)
-    monkeypatch.setattr(pairs, "_BLOCK", 64)
+    monkeypatch.setattr(pairs, "BLOCK", 64)
     v, one = np.arange(40.0), np.ones(40)
     for edges in (np.arange(100.0, 142.0, 3.0), np.full(1, 100.0)):
         pair_sums(np.full(1, 100.0), np.ones(1), v, one, edges)
