@@ -47,7 +47,7 @@ class NullCloneSettings:
         odds_step: spacing of the lattice of p, in log-odds.
         fewest: smallest expected number of clones on the lattice of p, and of steps that are no
             clones: fewer change nothing.
-        width: width of the cells of the final sums.
+        width: width of the cells of the final sums, times the root of the number of doublings.
         rough_step: distance of the points of the rough look that makes the plan, relative to the
             loss and its deviation.
         chord: share of epsilon that chords between the profile's points may add.
@@ -55,7 +55,7 @@ class NullCloneSettings:
 
     odds_step: float = 1.0 / 64.0
     fewest: float = 0.005
-    width: float = 0.0128
+    width: float = 0.05
     rough_step: float = 0.15
     chord: float = 2.5e-5
 

@@ -147,7 +147,8 @@ def _envelope(
     place = whole_places(loss)
     value = _gaussian(sigma, plan.losses, side)
     if plan.log_odds.size:
-        mixed = _mixtures(sigma, steps, side, tail, width)
+        # errors of all doublings add up
+        mixed = _mixtures(sigma, steps, side, tail, width / math.sqrt(steps.bit_length()))
         least = np.minimum(value, mixed)
         if side is Bound.OPTIMISTIC:
             least = np.where(_far_below(sigma, plan.losses, mixed), mixed, least)
