@@ -290,7 +290,7 @@ class _Addition:
         goals = np.linspace(0.0, place[-1], min(max(cells, 8), DOUBLING.most_cells))
         edges = np.interp(goals, place, value)
         # a value that has much of the mass is not spread over a cell
-        edges = np.append(edges, a.value[a.mass.argmax()] + b.value[b.mass.argmax()])
+        edges = np.append(edges, np.add.outer(_likeliest(a), _likeliest(b)))
         edges = np.unique(np.clip(np.append(edges, [low, high]), low, high))
         # edges closer to the one before than rounding errors are dropped
         return np.asarray(edges[np.append(True, np.diff(edges) > roundings(4) * np.abs(edges[1:]))])
@@ -344,6 +344,12 @@ def _sum_law(a: SumLaw, b: SumLaw, value: Array, mass: Array) -> SumLaw:
         moved=max(a.moved, b.moved) + roundings(8),
         reach=a.reach + b.reach,
     )
+
+
+def _likeliest(law: SumLaw) -> Array:
+    """The few values of the largest masses."""
+    few = min(DOUBLING.likeliest, law.mass.size)
+    return law.value[np.argpartition(law.mass, -few)[-few:]]
 
 
 def _moments(law: SumLaw) -> tuple[float, float]:

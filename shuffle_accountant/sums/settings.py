@@ -51,6 +51,7 @@ class DoublingSettings:
     Attributes:
         sketch: a sum's distribution function is sketched from this many groups of atoms of each
             law, at as many places, before its cells are chosen.
+        likeliest: sums of this many likeliest values of each law are edges of cells.
         widest: largest width of cells that may be asked for, in normal scores.
         most_cells: largest number of cells of one law, and of points of a lattice: laws that need
             a lattice of more points have all pairs of atoms added instead.
@@ -66,6 +67,7 @@ class DoublingSettings:
     """
 
     sketch: int = 80
+    likeliest: int = 4
     widest: float = 0.05
     most_cells: int = 1 << 12
     heaviest: float = 4.0
