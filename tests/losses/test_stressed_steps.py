@@ -402,7 +402,7 @@ def test_products_of_ratios(name: str, adverse: float, swapped: bool, side: Boun
             if side is Bound.OPTIMISTIC:
                 assert infinite * (1.0 - 1e-6) <= source.infinite <= infinite
             else:
-                assert law.lost >= 1e-200  # what may lie below the lattice
+                assert law.lost >= 1e-300  # what may lie below the lattice
             # divergences are rounded more often than these
             assert bounds(law.lost_gain, infinite, side)
             if law.value[0] == 0.0:
