@@ -289,18 +289,17 @@ def far_bounds(pairs: Sequence[MessagePair], users: int, excess: Array) -> Array
     ``n (alpha - 1)``: a positive part grows by ``(r0 - c)_+`` for each message at most.
     """
     best = moment_bounds(pairs, users, excess).max(axis=0)
+    r0, r1, q = np.repeat(stacked(tuple(pairs)), excess.size, axis=1)
+    exposed = np.stack([pair.exposure_bounds(excess)[1] for pair in pairs])
+    alpha = np.tile(excess, len(pairs))[:, None]
     for part in (2.0, 5.0, 12.0):
+        if best.max() <= 2.0 * LIMITS.underflow:  # the least that bounds of moments can be
+            break
         with np.errstate(over="ignore"):
-            least = users * excess[:, None] / part
-        found = np.zeros(excess.shape)
-        for pair in pairs:
-            r0, r1, q = pair.decoyed
-            cut = np.minimum(r0, least)
-            every, mass = (np.broadcast_to(row, cut.shape) for row in (r1, q))
-            own = row_bounds(cut, every, mass, users, excess[:, None])
-            own += np.maximum(r0 - least, 0.0) @ q * (1.0 + 1e-9)
-            found = np.maximum(found, own + pair.exposure_bounds(excess)[1])
-        best = np.minimum(best, found)
+            least = users * alpha / part
+        own = row_bounds(np.minimum(r0, least), r1, q, users, alpha)
+        own += np.sum(np.maximum(r0 - least, 0.0) * q, axis=1) * (1.0 + 1e-9)
+        best = np.minimum(best, (own.reshape(exposed.shape) + exposed).max(axis=0))
     return np.asarray(best)
 
 

@@ -145,8 +145,9 @@ class ProfileTable:
         self.excess, self.users, self.effort = excess, users, effort
         self._largest = max(pair.high.largest for pair in every)
         # profiles fall with the number of messages: upper bounds are those for the least number,
-        # the largest lower bound that for the largest; below a quarter of the tail no pair counts
-        self._best = np.full(excess.shape, 0.25 * effort.tail)
+        # the largest lower bound that for the largest; below a quarter of the tail no pair counts,
+        # nor where moments bound it by no more than what they add for underflow
+        self._best = np.full(excess.shape, max(0.25 * effort.tail, 2.0 * LIMITS.underflow))
         upper = np.full((1, excess.size), math.inf) if len(every) == 1 else self._compared(every)
         self._ends: list[_PairEnds] = []
         # upper bound of all pairs where they are not the largest
@@ -264,8 +265,7 @@ class _PairEnds:
         for messages in pair.ends:
             if self.way is Way.LISTS:
                 tail = PROFILES.unlisted * pair.effort.tail
-                found = likely_histograms(*messages.decoyed, pair.users[0], tail)
-                self._tables.append(ListedProfile.of(found, pair.users[0]))
+                self._tables.append(_listed(messages, pair.users[0], tail))
             else:
                 asked = MessageRows.of(messages.decoyed, excess)
                 self._tables.append(node_table(asked, pair.users, np.minimum(share, 1.0)))
@@ -331,6 +331,12 @@ def with_exposed(pair: MessagePair, q: Array, d: Array) -> tuple[Array, Array]:
     rest = roundings(4)
     moved = rest * (np.abs(d) + np.abs(gain[taken]))
     return (q + cost[taken]) * (1.0 + rest), d + gain[taken] - moved
+
+
+@lru_cache(maxsize=4)
+def _listed(messages: MessagePair, users: int, tail: float) -> ListedProfile:
+    """The likely histograms of that many messages, which are the same at every alpha."""
+    return ListedProfile.of(likely_histograms(*messages.decoyed, users, tail), users)
 
 
 @lru_cache(maxsize=64)
@@ -399,7 +405,7 @@ def divergence_bounds(
     table = profile_table(pairs, (users, users), losses, effort)
     found = table.profile(users)
     low, high = float(found.lower[0]), float(found.upper[0])
-    way = next((way for way in reversed(Way) if way in table.ways), Way.LISTS)
+    way = next((way for way in reversed(Way) if way in table.ways), Way.MOMENTS)
     if found.narrow[0]:
         return min(low, high), high, way
     most = float(table.rest[0])
