@@ -147,7 +147,7 @@ def first_plan(problem: Problem) -> Plan:
     delta = problem.query.delta
     return Plan(
         spacing=_settled(problem, min(problem.coarse, fine)),
-        resolution=(0.5 if problem.many else 0.25) * problem.tolerance,
+        resolution=0.25 * problem.tolerance,
         delta=min(SETTINGS.least_tail, problem.query.least or 1.0) if delta is None else delta,
         most_points=2 * SETTINGS.long_window,
     )

@@ -33,7 +33,7 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
         beyond = _worse(loss, query.required + step, Bound.OPTIMISTIC, effort)
         return math.log(lower / beyond) / step if 0.0 < beyond < lower else 0.0
 
-    lower, upper, ledger = 0.0, math.inf, ErrorLedger()
+    lower, upper, ledger, effort = 0.0, math.inf, ErrorLedger(), _effort(0.0, resolution)
     for _ in range(SETTINGS.few_grids):
         width = upper - lower
         if query.delta is not None:
@@ -42,7 +42,7 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
             found = _delta(loss, query.required, resolution)
         if found[1] - found[0] > width:  # narrower blocks are more messages, too many perhaps
             break
-        lower, upper, ledger = found
+        lower, upper, ledger, effort = found
         size = {"tolerance": tolerance, "deviation": loss.deviation}
         wide = excess(query, lower, upper, slope=slope, **size)
         # a width that blocks do not decide stays as it is
@@ -55,8 +55,8 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
                 break
         resolution = finer
     cause = ledger.limited_by if wide > 1.0 else None
-    at, delta = (query.required, lower) if query.delta is None else (upper, query.delta)
-    ledger = replace(ledger, method=way_of(loss, at, _effort(delta, resolution)))
+    at = query.required if query.delta is None else upper
+    ledger = replace(ledger, method=way_of(loss, at, effort))
     return Answer(lower=lower, upper=upper, ledger=ledger, cause=cause)
 
 
@@ -81,8 +81,8 @@ def blocks_of(tolerance: float) -> float:
 
 def _delta(
     loss: PrivacyLoss, epsilon: float, resolution: float
-) -> tuple[float, float, ErrorLedger]:
-    """Lower end, upper end and error budget of delta at epsilon."""
+) -> tuple[float, float, ErrorLedger, Effort]:
+    """Lower end, upper end and error budget of delta at epsilon, and the effort of both ends."""
     tail, low, high = SETTINGS.negligible, 0.0, 1.0
     # how much may be cut off is found out roughly, then put to the proof
     for blocks in (max(resolution, SETTINGS.rough), resolution):
@@ -100,13 +100,14 @@ def _delta(
             break  # narrower blocks would not change that
     low, high = in_order(low, high)
     cut = min(tail, high - low)
-    return low, high, ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
+    ledger = ErrorLedger(discretisation=max(high - low - cut, 0.0), truncation=cut)
+    return low, high, ledger, effort
 
 
 def _epsilon(
     loss: PrivacyLoss, delta: float, resolution: float
-) -> tuple[float, float, ErrorLedger]:
-    """Lower end, upper end and error budget of epsilon at delta."""
+) -> tuple[float, float, ErrorLedger, Effort]:
+    """Lower end, upper end and error budget of epsilon at delta, and the effort of both ends."""
     effort = _effort(delta, resolution)
 
     def log_ratio(side: Bound, effort: Effort) -> Callable[[float], float]:
@@ -120,7 +121,7 @@ def _epsilon(
     largest, certain = loss.largest, True
     if largest == math.inf:
         if _worse(loss, math.inf, Bound.OPTIMISTIC, effort) > delta:
-            return math.inf, math.inf, ErrorLedger()
+            return math.inf, math.inf, ErrorLedger(), effort
         certain = _worse(loss, math.inf, Bound.PESSIMISTIC, effort) <= delta
     # start from the epsilon of a normal loss, then from that of a cheap answer
     step, guess, slope = 0.1 * min(loss.deviation, largest), 0.0, math.nan
@@ -134,7 +135,7 @@ def _epsilon(
         # nothing can be read off the largest loss, where delta is 0
         guess, slope = near.right if near.right < largest else near.left, near.slope
         if certain and guess == 0.0:  # the total variation is no more than delta
-            return 0.0, 0.0, ErrorLedger()
+            return 0.0, 0.0, ErrorLedger(), effort
         step = min(step, 0.1 * SETTINGS.rough * guess)
         if certain and slope < 0.0:
             apart = rough(guess) - log_ratio(Bound.OPTIMISTIC, quick)(guess)
@@ -144,7 +145,7 @@ def _epsilon(
     rtol = 1e-5 * resolution  # far below what blocks may cost
     if not certain:
         lower = find_crossing(below, largest, guess, step, rtol, slope).left
-        return lower, math.inf, ErrorLedger(discretisation=math.inf)
+        return lower, math.inf, ErrorLedger(discretisation=math.inf), effort
     above = log_ratio(Bound.PESSIMISTIC, effort)
     rtol = max(rtol, 1e-13)
     width = 0.0
@@ -158,7 +159,7 @@ def _epsilon(
     if lower == upper < largest:  # delta's lower end is larger than asked there
         lower = find_crossing(below, largest, upper, step, rtol, slope).left
     lower, upper = in_order(lower, upper)
-    return lower, upper, ErrorLedger(discretisation=upper - lower)
+    return lower, upper, ErrorLedger(discretisation=upper - lower), effort
 
 
 def _apart(loss: PrivacyLoss, epsilon: float, delta: float, resolution: float) -> float:

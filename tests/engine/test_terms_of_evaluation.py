@@ -128,7 +128,7 @@ def profile(width: float) -> Callable[[float, Effort], tuple[float, float]]:
 def test_both_ends_of_epsilon_of_one_round(resolution: float) -> None:
     """Each from its own end of delta, at the resolution asked for."""
     loss: Any = Stub(60.0, profile(10.0))
-    lower, upper, ledger = single._epsilon(loss, 0.01, resolution)
+    lower, upper, ledger, _ = single._epsilon(loss, 0.01, resolution)
     low, high = (math.log(50.0 * (1.0 + x * resolution)) for x in (-10.0, 10.0))
     # roots are found to a few hundredths of the width
     slack = 0.1 * (high - low)
@@ -141,7 +141,7 @@ def test_ends_of_one_round_that_have_crossed() -> None:
     """What is wrong with a loss is said, and no end is moved to hide it."""
     loss: Any = Stub(60.0, profile(-10.0))
     with pytest.warns(CrossedEndsError):
-        lower, upper, _ = single._epsilon(loss, 0.01, 1e-5)
+        lower, upper, *_ = single._epsilon(loss, 0.01, 1e-5)
     # rough blocks, of a thousandth, are all that is looked at
     assert (lower, upper) == pytest.approx((math.log(49.5), math.log(50.5)), rel=1e-6)
 
@@ -210,9 +210,10 @@ def test_blocks_that_do_not_decide(
     widths = [0.1, 0.1 * halving, 0.1 * halving**2]
     seen: list[float] = []
 
-    def found(*_: Any) -> tuple[float, float, Any]:
+    def found(*_: Any) -> tuple[float, float, Any, Effort]:
         seen.append(widths[len(seen)])
-        return 0.25, 0.25 + seen[-1], single.ErrorLedger(discretisation=seen[-1])
+        ledger = single.ErrorLedger(discretisation=seen[-1])
+        return 0.25, 0.25 + seen[-1], ledger, Effort(1e-12, 1e-4)
 
     monkeypatch.setattr(single, "_delta", found)
     monkeypatch.setattr(single, "excess", lambda *_, **__: 2.0)
