@@ -177,22 +177,27 @@ class Protocol:
     def __init__(
         self, rounds: Iterable[tuple[Round, int]] = (), *, rounds_per_user: int | None = None
     ) -> None:
-        counts: dict[Round, int] = {}
-        total = 0
-        given = rounds.distinct if isinstance(rounds, Protocol) else rounds
-        for pair in validate.items(rounds=given):
-            _check_pair(pair, "rounds")
-            one, count = pair
-            count = validate.integer(minimum=0, maximum=MAX_ROUNDS - total, count=count)
-            if count > 0:
-                counts[one] = counts.get(one, 0) + count
-                total += count
+        known = rounds if isinstance(rounds, Protocol) else None
+        self._counts: dict[Round, int] = dict(known._counts) if known else {}
+        self._total: int = known._total if known else 0
+        if known is None:
+            self._take(rounds)
         if rounds_per_user is not None:
             most = validate.integer(minimum=1, maximum=MAX_ROUNDS, rounds_per_user=rounds_per_user)
-            counts = dict(_capped(tuple(counts.items()), most)) if most < total else counts
-            total = sum(counts.values())
-        self._counts, self._total = counts, total
-        kinds = dict.fromkeys(one.adjacency for one in counts)
+            if most < self._total:
+                self._counts = dict(_capped(self.distinct, most))
+                self._total = sum(self._counts.values())
+
+    def _take(self, rounds: Iterable[tuple[Round, int]]) -> None:
+        """Count further pairs (round, count)."""
+        for pair in validate.items(rounds=rounds):
+            _check_pair(pair, "rounds")
+            one, count = pair
+            count = validate.integer(minimum=0, maximum=MAX_ROUNDS - self._total, count=count)
+            if count > 0:
+                self._counts[one] = self._counts.get(one, 0) + count
+                self._total += count
+        kinds = dict.fromkeys(one.adjacency for one in self._counts)
         if len(kinds) > 1:
             raise ValueError(
                 "rounds must be of one adjacency to compose, got "
@@ -241,7 +246,11 @@ class Protocol:
     def __add__(self, other: Protocol) -> Protocol:
         if not isinstance(other, Protocol):
             return NotImplemented
-        return Protocol(self.distinct + other.distinct)
+        if not self._counts:
+            return other
+        joined = Protocol(self)
+        joined._take(other.distinct)
+        return joined
 
     def __mul__(self, times: int) -> Protocol:
         most = MAX_ROUNDS // max(self._total, 1)

@@ -32,6 +32,8 @@ _RESERVE = 0.05
 _SHARE, _LEAST = 0.95, 4
 # Number of grants tried while the cost of a round is unknown; most brackets of a look ahead.
 _FIRST, _TRIES = 16, 2
+# Relative width of the brackets that are tried before those of the tolerance.
+_WIDE = 0.016
 
 
 class BudgetExceeded(RuntimeError):
@@ -98,11 +100,12 @@ class CohortBudget:
             if self._grant_for(round, count) is not None:
                 return False
             after = spent() + Protocol([(round, count)])
-            upper = self._upper(after)
-            if upper > self._epsilon:
-                return True
-            self._look_ahead(after, round, count, upper)
-            return False
+            for tolerance in (max(_WIDE, self._tolerance), self._tolerance):
+                upper = self._upper(after, tolerance)
+                if upper <= self._epsilon:
+                    self._look_ahead(after, round, count, upper, tolerance)
+                    return False
+            return True
 
     def record(self, round: ShuffleRound, count: int) -> None:
         """Use up the grants of rounds that were recorded."""
@@ -128,7 +131,9 @@ class CohortBudget:
             place -= 1
         return place if place >= 0 and _dominates(self._grants[place][0], round) else None
 
-    def _look_ahead(self, after: Protocol, round: ShuffleRound, count: int, upper: float) -> None:
+    def _look_ahead(
+        self, after: Protocol, round: ShuffleRound, count: int, upper: float, tolerance: float
+    ) -> None:
         """Grant as many rounds as a few brackets show to fit; if none does, change nothing."""
         shares, room = _shares(after, round), self._epsilon - upper
         ahead = int(_SHARE * room / self._cost) if self._cost > 0.0 else _FIRST
@@ -137,7 +142,7 @@ class CohortBudget:
             if ahead < _LEAST:
                 break
             grants = _dealt(shares, ahead)
-            found = self._upper(after + Protocol(grants))
+            found = self._upper(after + Protocol(grants), tolerance)
             self._cost = max(found - upper, 0.0) / ahead
             if found <= self._epsilon:
                 self._grants = grants
@@ -147,8 +152,8 @@ class CohortBudget:
             # between what fits and what does not, by linear interpolation
             ahead = min(int(_SHARE * ahead * room / (found - upper)), ahead - 1)
 
-    def _upper(self, protocol: Protocol) -> float:
-        accountant = FourierAccountant(tolerance=self._tolerance).compose(protocol)
+    def _upper(self, protocol: Protocol, tolerance: float) -> float:
+        accountant = FourierAccountant(tolerance=tolerance).compose(protocol)
         return float(accountant.epsilon(delta=self._delta))
 
 

@@ -234,9 +234,9 @@ def test_most_steps_of_different_sizes_ask_for_no_bracket(monkeypatch: pytest.Mo
     asked = []
     answer = CohortBudget._upper
 
-    def counted(self: CohortBudget, protocol: sa.Protocol) -> float:
+    def counted(self: CohortBudget, protocol: sa.Protocol, tolerance: float) -> float:
         asked.append(len(protocol))
-        return answer(self, protocol)
+        return answer(self, protocol, tolerance)
 
     monkeypatch.setattr(CohortBudget, "_upper", counted)
     spent = ShuffleLedger(
