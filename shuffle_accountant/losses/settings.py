@@ -19,7 +19,7 @@ class MeanRatioSettings:
     Attributes:
         least_width: least width of cells: narrower ones would take more than half a second.
         shallow: depth of tails (powers of ten) from which on cells are wider, as losses are larger.
-        fine: resolutions below this ask for cells that add half as much to the variance.
+        fine: resolutions below this ask for cells half as wide.
         alone: width of the cells of a single ratio (n = 1).
         subnormal: upper bound of what products below the smallest normal double lose in all pairs
             and additions.

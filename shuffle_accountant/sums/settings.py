@@ -33,7 +33,7 @@ class NodeSettings:
     block: int = 32
     work: float = 2.0**22
     most_nodes: float = 2.0**16
-    fewest_nodes: float = 2.0**10
+    fewest_nodes: float = 2.0**12
     left_out: float = 0.05
     shifts: tuple[float, ...] = (1.0, 1.6, 2.4, 3.4, 4.5, 6.0, 8.0)
     ratio_error: float = 64.0 * UNIT_ROUNDOFF
@@ -69,7 +69,7 @@ class DoublingSettings:
     sketch: int = 80
     likeliest: int = 4
     widest: float = 0.05
-    most_cells: int = 1 << 12
+    most_cells: int = 1 << 13
     heaviest: float = 4.0
     coarser: float = 0.1
     closer: float = 0.8

@@ -70,7 +70,7 @@ def choose(
     if known[1] <= NODES.deep and known[0] >= NODES.deep_ratio * known[1]:
         return Way.MOMENTS
     accurate = users[1] * 16 * UNIT_ROUNDOFF <= 1.0 and tail >= LIMITS.underflow
-    return Way.HEAVY if wide and accurate and q.size <= 2 * DOUBLING.most_cells else Way.NODES
+    return Way.HEAVY if wide and accurate and q.size <= DOUBLING.most_cells else Way.NODES
 
 
 class _Survey:

@@ -285,7 +285,7 @@ def _law(source: RatioSource, users: int, side: Bound, effort: Effort) -> SumLaw
     # as many cells for deeper tails, whose losses are as much larger
     square = MEAN_RATIO.least_width**2 * max(-math.log10(tail) / MEAN_RATIO.shallow, 1.0)
     if effort.resolution < MEAN_RATIO.fine:
-        square *= 0.5
+        square *= 0.25
     # each addition adds about width^2 / 6 to the relative variance
     width = math.sqrt(max(6.0 * effort.resolution / additions(users), square))
     if users == 1:

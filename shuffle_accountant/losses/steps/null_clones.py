@@ -233,22 +233,23 @@ def _plan(sigma: float, steps: int, tail: float) -> _Plan:
     if lattice.size == 0:
         return nothing
     counts, divergence = _rough_divergences(sigma, steps, rough, tail, lattice[-1])
+    apart = 4  # every fourth p shows which of them count
     weights = np.array(
-        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice.tolist()]
+        [_weights(steps, u, counts, Bound.PESSIMISTIC, tail) for u in lattice[::apart].tolist()]
     )
-    bound = weights @ divergence + np.multiply.outer(paid, 1.0 + np.exp(rough))
-    best, least = bound.argmin(axis=0), bound.min(axis=0)
+    bound = weights @ divergence + np.multiply.outer(paid[::apart], 1.0 + np.exp(rough))
+    best, least = apart * bound.argmin(axis=0), bound.min(axis=0)
     useful = least < single
     seen = np.minimum(least, single) > tail
     if not (useful & seen).any():
         return nothing
     losses = _points(rough, np.minimum(least, single))
     # without any clones where these are of no use
-    low = int(best[useful & seen].min()) if useful[seen].all() else 0
+    low = max(int(best[useful & seen].min()) - apart, 0) if useful[seen].all() else 0
     # up to where the charge alone is more than the bound
     costly = np.flatnonzero(2.0 * paid > 1.1 * least[0])
     high = int(costly[0]) if costly.size else lattice.size - 1
-    high = max(high, int(best[useful & seen].max()))
+    high = max(high, int(best[useful & seen].max()) + apart)
     chosen = lattice[low : high + 1]
     rarest = 1.0 / (1.0 + math.exp(-chosen[0]))
     start = bulk(steps - 1, rarest, 1.0 - rarest, tail)[0] + 1
