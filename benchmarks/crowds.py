@@ -44,7 +44,7 @@ _GROUPS = {
     "mixed": ("levels of their own and colluders", _SECOND),
     "random": ("random participation", _SECOND),
     "null": ("messages with a null law, or with one up to delta0", _SECOND),
-    "catalogue": ("every randomizer, in every crowd that can apply it", _SECOND),
+    "catalogue": ("every randomizer, in every crowd that can apply it", 1.5 * _SECOND),
 }
 
 

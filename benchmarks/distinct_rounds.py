@@ -39,7 +39,7 @@ CLONES = "clones"
 STEPS, SEED = 10**4, 0
 BUDGET = 6.7  # nats; about what so many steps spend
 STEP_SECONDS = 0.04  # a small training step
-MOST_SHARE = 0.01  # of a step
+MOST_SHARE = 0.02  # of a step
 
 
 @dataclass(frozen=True)

@@ -204,7 +204,7 @@ def _goals() -> list[Goal]:
             "tail",
             "probabilistic DP of randomized response, k = 4, eps0 = 3, n = 1e5 to 1e9, T = 10 and "
             "T = 1000",
-            1.0,
+            1.5,
             {
                 f"n = {compact(n)}, T = {rounds}": functools.partial(_tail, n, rounds, 1e-6)
                 for n in (10**5, MILLION, 10**9)
