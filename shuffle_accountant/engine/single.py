@@ -51,7 +51,7 @@ def single_answer(loss: PrivacyLoss, query: Query, tolerance: float, resolution:
         finer = resolution * max(1.0 / 16.0, SETTINGS.aim / wide**2)
         if query.delta is not None:
             before, after = (_apart(loss, lower, query.delta, part) for part in (resolution, finer))
-            if after > 0.5 * before:
+            if after > max(0.5, 1.0 / wide) * before:  # neither half as wide nor narrow enough
                 break
         resolution = finer
     cause = ledger.limited_by if wide > 1.0 else None
