@@ -121,8 +121,6 @@ def banded(coefficients: Floats, noise_multiplier: float, bins: int, epochs: int
     used = bins if epochs == 1 else bins - bands + 1
     contribution = math.sqrt(variance)
     if bands == 2 and min(coefficients) > 0.0 and used > 1 and _LEAST <= contribution <= _MOST:
-        # a chain with the same covariances of neighbours shows where to look closely
-        epsilon = rough_epsilon(used, variance, float(kernel[1] / kernel[0]), 0.0)
 
         def pairs(side: Bound) -> PrivacyLoss:
             upper = side is Bound.PESSIMISTIC
@@ -130,7 +128,7 @@ def banded(coefficients: Floats, noise_multiplier: float, bins: int, epochs: int
             first, second = (c * math.sqrt(epochs) / noise_multiplier * away for c in coefficients)
             # the first bin shares a value with the last one, in all epochs but one
             last = second * (math.sqrt(1.0 - 1.0 / epochs) if not upper else float(epochs > 1))
-            source = PairRatios(variance * away, False, first, second, last, epsilon)
+            source = PairRatios(variance * away, False, first, second, last)
             return CorrelatedLoss(source, used if upper else bins)
 
         return Pair(name, LossBySide(pairs(Bound.PESSIMISTIC), pairs(Bound.OPTIMISTIC)))

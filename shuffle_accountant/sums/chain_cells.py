@@ -38,7 +38,9 @@ def shares(states: int, products: int) -> list[tuple[int, int]]:
     return list(pairwise(states * part // parts for part in range(parts + 1)))
 
 
-def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:
+def even_range(
+    bins: int, epsilon: float, small: bool, most: float = CHAINS.even_epsilon
+) -> tuple[float, float]:
     """Sum up to which cells are even, and their largest width.
 
     Args:
@@ -46,9 +48,10 @@ def even_range(bins: int, epsilon: float, small: bool) -> tuple[float, float]:
         epsilon: nats about which the divergence is to be tight.
         small: whether for small sums, as the order (Q, P) asks for, or for large ones, far above
             which divergences are linear.
+        most: epsilon, nats, beyond which cells are even no farther.
     """
     if not small:
-        return CHAINS.near * bins * math.exp(min(epsilon, CHAINS.even_epsilon)), math.inf
+        return CHAINS.near * bins * math.exp(min(epsilon, most)), math.inf
     sums = bins * math.exp(-epsilon)
     return CHAINS.near * min(float(bins), CHAINS.small_sums * sums), CHAINS.small_cells * sums
 
@@ -62,6 +65,7 @@ def sum_edges(
     even: float,
     largest: float,
     widest: float = math.inf,
+    growth: float = CHAINS.far_cells,
 ) -> tuple[Array, int]:
     """Edges of the cells of sums, of equal width at first, and how many those are.
 
@@ -74,6 +78,7 @@ def sum_edges(
         even: sum up to which cells are to be of equal width.
         largest: largest ratio.
         widest: largest width of those cells.
+        growth: of far cells in width, over their distance from the last even one.
     """
     away = np.arange(1.0, min(bins, 4000))
     covered = np.minimum(common * theta**away, 600.0)
@@ -87,18 +92,9 @@ def sum_edges(
     count = min(math.ceil(even / width), CHAINS.most_even) + 1
     found = [width * np.arange(count)]
     last, top = float(found[0][-1]), even + bins * largest
-    growing = (
-        math.ceil(
-            math.log1p((top - last) * CHAINS.far_cells / width) / math.log1p(CHAINS.far_cells)
-        )
-        + 1
-    )
-    found.append(
-        last
-        + width
-        / CHAINS.far_cells
-        * np.expm1(np.arange(1, growing + 1) * math.log1p(CHAINS.far_cells))
-    )
+    growing = math.ceil(math.log1p((top - last) * growth / width) / math.log1p(growth)) + 1
+    further = np.expm1(np.arange(1, growing + 1) * math.log1p(growth))
+    found.append(last + width / growth * further)
     return np.concatenate(found), count
 
 

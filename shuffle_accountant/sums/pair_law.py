@@ -53,6 +53,7 @@ def pair_sum(
     powers: bool,
     tail: float,
     epsilon: float,
+    among: int | None = None,
 ) -> SumLaw:
     """Bound of the law of the sum over all bins of their likelihood ratios under Q.
 
@@ -65,15 +66,19 @@ def pair_sum(
         powers: whether for the order (Q, P), or for (P, Q).
         tail: probability and gain that may be left out in all.
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
+        among: number of bins of the sum whose divergence that is, if these are a part of it.
     """
+    among = among or bins
     largest, variance = max(first, second), first * first + second * second
     upper, wider = side is Bound.PESSIMISTIC, TWO_BANDS.other if powers else 1.0
-    near_one = min(max(epsilon, TWO_BANDS.smallest), 1.0)
-    coarser = wider * (bins / TWO_BANDS.bins) ** 0.25 / math.sqrt(near_one)
+    # a deviation that is larger by a share moves epsilon by about this times the share
+    moved = TWO_BANDS.steep * max(epsilon, TWO_BANDS.smallest)
+    moved = min(TWO_BANDS.large * largest, moved, TWO_BANDS.steepest)
     rare = min(TWO_BANDS.off_nodes * tail, 1e-6) / bins
-    step = min(
-        coarser * (TWO_BANDS.step if upper else TWO_BANDS.step_below), CHAINS.longest / largest
-    )
+    # nodes and cells move variances by a sixth of the square of their length, downwards by half
+    half = 1.0 if upper else 2.0
+    share = half * (TWO_BANDS.nodes if upper else TWO_BANDS.nodes_below)
+    step = min(wider * math.sqrt(12.0 * share / moved), CHAINS.longest / largest)
     theta = first * second / variance
     spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
     dense = TWO_BANDS.dense * math.exp(TWO_BANDS.large * largest) / math.sqrt(spread)
@@ -90,9 +95,16 @@ def pair_sum(
         nodes, chance = _means(score, largest, powers)
     here, there = first / largest * nodes, second / largest * nodes
     most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
-    cells = near_one * (TWO_BANDS.cells_other if powers else TWO_BANDS.cells)
-    near, widest = even_range(bins, epsilon, powers)
-    edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest)
+    # of normal sums, or ratios' logarithms, a variance that is larger by v moves epsilon by about
+    # ``0.5 large v / (largest alpha (alpha - 1) among^2)``
+    excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
+    cells = 2.0 * TWO_BANDS.cells * largest * excess * (1.0 + excess) * among * bins
+    cells = min(cells / (TWO_BANDS.large * spread), half * TWO_BANDS.coarsest)
+    near, widest = even_range(among, epsilon, powers, TWO_BANDS.even_epsilon)
+    # sums beyond even cells are those where the divergence is linear, or nothing
+    linear = powers or epsilon <= TWO_BANDS.even_epsilon
+    growth = TWO_BANDS.far if linear else CHAINS.far_cells
+    edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest, growth)
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
@@ -119,20 +131,22 @@ def pair_sum(
 
 
 def _scores(deviation: float, step: float, tail: float, dense: float) -> Array:
-    """Ascending normal scores, a step apart where most values are and farther apart beyond.
+    """Ascending normal scores, a step apart where values decide and farther apart elsewhere.
 
     Args:
         deviation: of a normal value z, which moves its mean by as many scores under ``e^z dQ``.
         step: least distance.
         tail: probability of either tail beyond the outermost ones, under either law.
-        dense: distance from either mean up to which scores are a step apart.
+        dense: distance from the larger mean up to which scores are a step apart, and from 0
+            downwards no farther than where no ratio decides alone.
     """
     reach = math.sqrt(-2.0 * math.log(tail))
+    below = TWO_BANDS.dense if dense < math.inf else dense
     ways = []
-    for start, end in ((0.0, reach), (deviation, reach + deviation)):
+    for start, end, near in ((0.0, reach, below), (deviation, reach + deviation, dense)):
         found = [0.0]
         while found[-1] < end:
-            found.append(found[-1] + step * max((found[-1] - start) / dense, 1.0) ** 2)
+            found.append(found[-1] + step * max((found[-1] - start) / near, 1.0) ** 2)
         ways.append(np.asarray(found))
     return np.concatenate([-ways[0][:0:-1], ways[1]])
 

@@ -203,20 +203,23 @@ class TwoBandSettings:
     """Nodes and cells of two bands. For the order (Q, P), other values: small sums decide there.
 
     Attributes:
-        step: step between nodes from above, in deviations, in proportion to the fourth root of the
-            number of bins.
-        step_below: the same from below.
-        other: factor of both for the order (Q, P), which seldom decides.
-        bins: number of bins for which these are as stated.
-        cells: part of the sum's variance that its cells may add or take.
-        cells_other: the same for the order (Q, P).
-        smallest: epsilon, nats, down to which from 1 on cells become narrower, in proportion to it,
-            and steps wider, to its root: small ones are decided by the bulk of the sum, large ones
-            by single ratios.
+        nodes: what nodes may add to epsilon, nats, from above.
+        nodes_below: what they may take from it, from below.
+        other: factor of steps between nodes for the order (Q, P), which seldom decides.
+        cells: what cells may add to epsilon or take from it, nats.
+        coarsest: largest part of the sum's variance that cells may add.
+        far: growth of far cells, as in `ChainSettings`, where sums are so large that the divergence
+            is linear in them, or nothing.
+        even_epsilon: as in `ChainSettings`.
+        steep: epsilon grows about with this power of the ratios' deviations where sums decide.
+        steepest: largest growth of epsilon, nats, over that of the deviations, that steps between
+            nodes are chosen for.
+        smallest: least epsilon, nats, that widths are chosen for.
         dense: distance from the mean, in deviations, from which on steps grow with its square,
             where one ratio alone moves the sum little.
         densest: the same where one ratio decides.
-        large: one ratio decides if at this score it is as large as the sum's deviation.
+        large: one ratio decides if at this score it is as large as the sum's deviation, and
+            about at this score.
         least_power: smaller powers are not kept between scores farther apart, as shares of nodes
             would be lost to round-off: all scores are a step apart then.
         least_step: factor far above the round-off between steps that should be equal.
@@ -226,13 +229,16 @@ class TwoBandSettings:
             may be left out, which the engine sets to a billionth of delta or less.
     """
 
-    step: float = 0.05
-    step_below: float = 0.065
+    nodes: float = 1.2e-3
+    nodes_below: float = 8e-4
     other: float = 2.7
-    bins: int = 64
-    cells: float = 2e-2
-    cells_other: float = 5e-3
-    smallest: float = 0.3
+    cells: float = 3e-4
+    coarsest: float = 0.03
+    far: float = 0.2
+    even_epsilon: float = 3.5
+    steep: float = 4.0
+    steepest: float = 9.0
+    smallest: float = 0.05
     dense: float = 2.5
     densest: float = 4.6
     large: float = 5.0

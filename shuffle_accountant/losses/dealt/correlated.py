@@ -141,18 +141,20 @@ class PairRatios(Dependent):
         first: deviation of the part that a bin shares with the one before, > 0.
         second: deviation of the part that it shares with the next one, > 0.
         last: deviation of the last bin's part that it shares with none, at most ``second``.
-        epsilon: nats about which bounds are tight.
     """
 
     first: float
     second: float
     last: float
-    epsilon: float
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Both bounds are exact but for nodes and cells."""
+        # a chain with the same covariances of neighbours shows where to look closely
+        variance = self.first * self.first + self.second * self.second
+        chain = variance, self.first * self.second / variance, 0.0
+        epsilon = _looked_at((users, *chain), users, _delta_of(tail))
         parts = (self.first, self.second, self.last)
-        return _pairs(users, *parts, side, self.order, tail, self.epsilon)
+        return _pairs(users, *parts, side, self.order, tail, epsilon)
 
 
 @lru_cache(maxsize=16)
@@ -169,7 +171,11 @@ def _pairs(
     def line(count: int) -> SumLaw:
         share = tail * count / bins
         return pair_sum(
-            *(count, first, second, last, side), powers=order, tail=share, epsilon=epsilon
+            *(count, first, second, last, side),
+            powers=order,
+            tail=share,
+            epsilon=epsilon,
+            among=bins,
         )
 
     if side is Bound.PESSIMISTIC or bins <= CORRELATED.most_of_line:
@@ -216,9 +222,14 @@ class ChainsBelow(Dependent):
         assert side is Bound.OPTIMISTIC, "these chains have lower ends only"
         way = self.ways[0]
         if len(self.ways) > 1:
-            delta = min(max(CORRELATED.of_tail * tail, CORRELATED.least_look), CORRELATED.usual)
+            delta = _delta_of(tail)
             way = max(self.ways, key=lambda one: _looked_at(one, len(self.scales), delta))
         return _of_blocks(self, way, users, tail)
+
+
+def _delta_of(tail: float) -> float:
+    """About the delta that is asked for, from what may be left out."""
+    return min(max(CORRELATED.of_tail * tail, CORRELATED.least_look), CORRELATED.usual)
 
 
 @lru_cache(maxsize=64)
