@@ -88,23 +88,31 @@ def pair_sum(
         if least < TWO_BANDS.least_power
         else min(max(dense, TWO_BANDS.dense), TWO_BANDS.densest)
     )
-    score = _scores(largest, step, rare, dense)
-    if upper:
-        nodes, chance = largest * score, _spread(score, largest, least, TWO_BANDS.least_step * step)
-    else:
-        nodes, chance = _means(score, largest, powers)
-    here, there = first / largest * nodes, second / largest * nodes
-    most = math.exp(float(here[-1] + there[-1]) - 0.5 * variance)
     # of normal sums, or ratios' logarithms, a variance that is larger by v moves epsilon by about
     # ``0.5 large v / (largest alpha (alpha - 1) among^2)``
     excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
     cells = 2.0 * TWO_BANDS.cells * largest * excess * (1.0 + excess) * among * bins
     cells = min(cells / (TWO_BANDS.large * spread), half * TWO_BANDS.coarsest)
-    near, widest = even_range(among, epsilon, powers, TWO_BANDS.even_epsilon)
     # sums beyond even cells are those where the divergence is linear, or nothing
     linear = powers or epsilon <= TWO_BANDS.even_epsilon
-    growth = TWO_BANDS.far if linear else CHAINS.far_cells
+    growth = TWO_BANDS.far
+    if not linear:  # else it moves epsilon by about ``0.5 large growth / (largest alpha)``
+        finer = 2.0 * TWO_BANDS.cells * largest * (1.0 + excess) / TWO_BANDS.large
+        growth = min(max(finer, TWO_BANDS.finest), CHAINS.far_cells)
+    most_even = TWO_BANDS.even_epsilon if linear else CHAINS.even_epsilon
+    near, widest = even_range(among, epsilon, powers, most_even)
+    score = _scores(largest, step, rare, dense)
+    most = math.exp(float(score[-1]) * (first + second) - 0.5 * variance)
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest, growth)
+    over = bins * edges.size * score.size**2 / TWO_BANDS.work
+    if over > 1.0:
+        step = min(step * math.sqrt(over), CHAINS.longest / largest)
+        score = _scores(largest, step, rare, dense)
+    if upper:
+        nodes, chance = largest * score, _spread(score, largest, least, TWO_BANDS.least_step * step)
+    else:
+        nodes, chance = _means(score, largest, powers)
+    here, there = first / largest * nodes, second / largest * nodes
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
         end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)

@@ -207,10 +207,14 @@ class TwoBandSettings:
         nodes_below: what they may take from it, from below.
         other: factor of steps between nodes for the order (Q, P), which seldom decides.
         cells: what cells may add to epsilon or take from it, nats.
+        work: bins times cells times pairs of nodes beyond which nodes are farther apart: half a
+            minute of a processor.
         coarsest: largest part of the sum's variance that cells may add.
         far: growth of far cells, as in `ChainSettings`, where sums are so large that the divergence
             is linear in them, or nothing.
-        even_epsilon: as in `ChainSettings`.
+        finest: least growth of far cells where they are not.
+        even_epsilon: largest epsilon, nats, for which cells are of equal width up to where it is
+            decided; beyond, as in `ChainSettings`.
         steep: epsilon grows about with this power of the ratios' deviations where sums decide.
         steepest: largest growth of epsilon, nats, over that of the deviations, that steps between
             nodes are chosen for.
@@ -233,9 +237,11 @@ class TwoBandSettings:
     nodes_below: float = 8e-4
     other: float = 2.7
     cells: float = 3e-4
+    work: float = 1e11
     coarsest: float = 0.03
     far: float = 0.2
-    even_epsilon: float = 3.5
+    finest: float = 0.02
+    even_epsilon: float = 2.3
     steep: float = 4.0
     steepest: float = 9.0
     smallest: float = 0.05
