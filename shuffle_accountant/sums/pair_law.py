@@ -88,6 +88,8 @@ def pair_sum(
         if least < TWO_BANDS.least_power
         else min(max(dense, TWO_BANDS.dense), TWO_BANDS.densest)
     )
+    # one small ratio decides nothing but in the order (Q, P)
+    below = dense if powers or dense == math.inf else TWO_BANDS.dense
     # of normal sums, or ratios' logarithms, a variance that is larger by v moves epsilon by about
     # ``0.5 large v / (largest alpha (alpha - 1) among^2)``
     excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
@@ -95,19 +97,19 @@ def pair_sum(
     cells = min(cells / (TWO_BANDS.large * spread), half * TWO_BANDS.coarsest)
     # sums beyond even cells are those where the divergence is linear, or nothing
     linear = powers or epsilon <= TWO_BANDS.even_epsilon
-    growth = TWO_BANDS.far
+    growth = CHAINS.far_cells
     if not linear:  # else it moves epsilon by about ``0.5 large growth / (largest alpha)``
         finer = 2.0 * TWO_BANDS.cells * largest * (1.0 + excess) / TWO_BANDS.large
-        growth = min(max(finer, TWO_BANDS.finest), CHAINS.far_cells)
+        growth = min(max(finer, TWO_BANDS.finest), growth)
     most_even = TWO_BANDS.even_epsilon if linear else CHAINS.even_epsilon
     near, widest = even_range(among, epsilon, powers, most_even)
-    score = _scores(largest, step, rare, dense)
+    score = _scores(largest, step, rare, below, dense)
     most = math.exp(float(score[-1]) * (first + second) - 0.5 * variance)
     edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest, growth)
     over = bins * edges.size * score.size**2 / TWO_BANDS.work
     if over > 1.0:
         step = min(step * math.sqrt(over), CHAINS.longest / largest)
-        score = _scores(largest, step, rare, dense)
+        score = _scores(largest, step, rare, below, dense)
     if upper:
         nodes, chance = largest * score, _spread(score, largest, least, TWO_BANDS.least_step * step)
     else:
@@ -138,18 +140,17 @@ def pair_sum(
     )
 
 
-def _scores(deviation: float, step: float, tail: float, dense: float) -> Array:
+def _scores(deviation: float, step: float, tail: float, below: float, dense: float) -> Array:
     """Ascending normal scores, a step apart where values decide and farther apart elsewhere.
 
     Args:
         deviation: of a normal value z, which moves its mean by as many scores under ``e^z dQ``.
         step: least distance.
         tail: probability of either tail beyond the outermost ones, under either law.
-        dense: distance from the larger mean up to which scores are a step apart, and from 0
-            downwards no farther than where no ratio decides alone.
+        below: distance from 0 down to which scores are a step apart.
+        dense: distance from the larger mean up to which they are.
     """
     reach = math.sqrt(-2.0 * math.log(tail))
-    below = TWO_BANDS.dense if dense < math.inf else dense
     ways = []
     for start, end, near in ((0.0, reach, below), (deviation, reach + deviation, dense)):
         found = [0.0]

@@ -210,9 +210,7 @@ class TwoBandSettings:
         work: bins times cells times pairs of nodes beyond which nodes are farther apart: half a
             minute of a processor.
         coarsest: largest part of the sum's variance that cells may add.
-        far: growth of far cells, as in `ChainSettings`, where sums are so large that the divergence
-            is linear in them, or nothing.
-        finest: least growth of far cells where they are not.
+        finest: least growth of far cells, as in `ChainSettings`, where they decide.
         even_epsilon: largest epsilon, nats, for which cells are of equal width up to where it is
             decided; beyond, as in `ChainSettings`.
         steep: epsilon grows about with this power of the ratios' deviations where sums decide.
@@ -239,7 +237,6 @@ class TwoBandSettings:
     cells: float = 3e-4
     work: float = 1e11
     coarsest: float = 0.03
-    far: float = 0.2
     finest: float = 0.02
     even_epsilon: float = 2.3
     steep: float = 4.0

@@ -293,7 +293,7 @@ def test_scores_of_a_pair_are_above_and_below(deviation: float, least: float) ->
     (Q, P), where u alone is kept, without one; conditional means are below in either order.
     """
     step = 0.25
-    score = _scores(deviation, step, 1e-16, 2.5)
+    score = _scores(deviation, step, 1e-16, 2.5, 2.5)
     assert np.all(np.diff(score) > 0.999 * step)
     assert np.diff(score).max() > 2.0 * step
     near = 1.001 * step
