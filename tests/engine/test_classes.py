@@ -350,3 +350,25 @@ def test_a_bar_that_is_shown_moves_with_the_classes() -> None:
     assert seen == sorted(seen)
     assert seen[0] == 0.0
     assert 0.9 < seen[-1] < 1.0
+
+
+def test_one_more_of_many_different_rounds_makes_few_laws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next answer asks for the same grids: a class and its two sides are new, and no others."""
+    made: list[Any] = []
+    law = ends.loss_grid.__wrapped__
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return law(*given)
+
+    monkeypatch.setattr(ends, "loss_grid", kept(1 << 26, lambda grid: grid.mass.nbytes)(counted))
+    accountant = sa.FourierAccountant()
+    for i in range(100):
+        one = sa.RAPPOR(categories=20, eps0=0.5 + 0.015 * i)
+        accountant.compose(sa.ShuffleRound(one, users=10**4))
+    accountant.epsilon(delta=1e-6)
+    first = len(made)
+    accountant.compose(sa.ShuffleRound(sa.RAPPOR(categories=20, eps0=1.2345), users=10**4))
+    accountant.epsilon(delta=1e-6)
+    assert first >= 200
+    assert len(made) - first <= 20

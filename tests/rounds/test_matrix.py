@@ -349,6 +349,13 @@ def test_many_bins_with_much_noise_are_narrow() -> None:
     assert found.upper - found.lower < 5e-3  # of the specification
 
 
+def test_two_bins_where_small_sums_decide_are_narrow() -> None:
+    """With much noise and a tiny delta the order (Q, P) is as close to it as the other one."""
+    one = sa.MatrixMechanism(coefficients=[1.0, 0.8], noise_multiplier=4.8, bins=2)
+    found = one.epsilon(delta=3e-10)
+    assert found.upper - found.lower < 5e-3  # of the specification
+
+
 @pytest.mark.parametrize("ring", [False, True])
 def test_a_chain_of_three_bins_by_quadrature(ring: bool) -> None:
     common, theta, own = 0.6, 0.7, 0.0
