@@ -33,7 +33,7 @@ class NodeSettings:
     block: int = 32
     work: float = 2.0**22
     most_nodes: float = 2.0**16
-    fewest_nodes: float = 2.0**10
+    fewest_nodes: float = 2.0**12
     left_out: float = 0.05
     shifts: tuple[float, ...] = (1.0, 1.6, 2.4, 3.4, 4.5, 6.0, 8.0)
     ratio_error: float = 64.0 * UNIT_ROUNDOFF

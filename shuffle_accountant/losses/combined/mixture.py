@@ -90,6 +90,7 @@ class PatternsLoss:
             truncated=sum(weight * atoms.truncated for weight, atoms in every),
             round_off=max(atoms.round_off for _, atoms in every) + of_each,
             loss_error=max(atoms.loss_error for _, atoms in every),
+            limited=sum(weight * atoms.limited for weight, atoms in every) > 0.1,
         )
 
 
@@ -188,6 +189,7 @@ class MixtureLoss(SymmetricLoss):
                 sums.loss_error,
                 *(float(half.loss_error.max(initial=0.0)) for half in (gains, losses)),
             ),
+            limited=sums.limited > 0.1,
         )
 
 
@@ -203,11 +205,13 @@ class _Sums:
         # masses and losses of the atoms that are not merged in cells
         self.far: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros(0))]
         self.harmless = self.infinite = self.truncated = self.round_off = self.loss_error = 0.0
+        self.limited = 0.0  # probability of pairs that are
 
     def add(self, weight: float, atoms: PldAtoms) -> None:
         """Add a pair."""
         self.infinite += rounded(weight * atoms.infinite)
         self.truncated += weight * atoms.truncated
+        self.limited += weight * atoms.limited
         self.round_off += weight * atoms.round_off
         self.harmless += weight * float(np.sum(atoms.mass[atoms.loss == 0.0]))
         self.loss_error = max(self.loss_error, atoms.loss_error)

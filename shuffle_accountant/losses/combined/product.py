@@ -112,6 +112,7 @@ def _atoms(loss: ProductLoss, side: Bound, effort: Effort) -> PldAtoms:
         round_off=rounding + sum(count * grid.round_off for grid, count in grids),
         loss_error=sum(count * grid.loss_error for grid, count in grids)
         + roundings(4) * max(high, -low),
+        limited=any(grid.limited for grid, _ in grids),
     )
 
 

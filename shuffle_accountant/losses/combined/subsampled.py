@@ -97,7 +97,6 @@ class DilutedLoss(_Partial):
             loss=np.append(inner.loss, 0.0),
             infinite=outwards(infinite, error, upper=upper),
             round_off=inner.round_off + error,
-            limited=False,
         )
 
 
@@ -182,4 +181,5 @@ class SubsampledLoss(_Partial):
             loss_error=inner.loss_error
             + slack * float(moved.max(initial=0.0))
             + self._cancelled(float(size.max(initial=0.0))),
+            limited=inner.limited,
         )
