@@ -127,6 +127,7 @@ class CorrelatedSettings:
         far_of_block: largest sum of a block about which they are, in means of that sum.
         coarse: how coarse a first look at a chain is, up to ``few`` bins.
         few: for more bins than this it is coarser in proportion.
+        coarse_pairs: factor of what nodes and cells of two bands may add in a first look.
         usual: the delta about which bounds are tight.
         of_tail: delta over the probability that may be left out, roughly.
         least_look: smallest delta of a first look.
@@ -141,6 +142,7 @@ class CorrelatedSettings:
     far_of_block: float = 6.0
     coarse: float = 8.0
     few: int = 250
+    coarse_pairs: float = 16.0
     usual: float = 1e-6
     of_tail: float = 1e11
     least_look: float = 1e-30

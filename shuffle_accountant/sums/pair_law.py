@@ -12,8 +12,8 @@ noise to be spared, as x_i is drawn afresh:
   other mean but those of u^r, as it may. For ``E (L - alpha)_+`` E u is kept between near nodes,
   and what the mean of u^r is lowered by there is made up for by a factor of all values; between
   nodes farther apart E u^r is kept, which raises the mean of u;
-* *from below* x is replaced by a conditional mean in its cell: of x itself, in which the sum is
-  convex, for ``E (L - alpha)_+``, and of u, in which it is concave, for ``E (1 - alpha L)_+``.
+* *from below* each of both powers is replaced by its conditional mean in x's cell, and so is the
+  sum, as it is linear in products of powers of independent values.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ def pair_sum(
     powers: bool,
     tail: float,
     epsilon: float,
+    spare: float = 0.0,
     among: int | None = None,
+    coarser: float = 1.0,
 ) -> SumLaw:
     """Bound of the law of the sum over all bins of their likelihood ratios under Q.
 
@@ -66,21 +68,33 @@ def pair_sum(
         powers: whether for the order (Q, P), or for (P, Q).
         tail: probability and gain that may be left out in all.
         epsilon: nats about which the divergence is to be tight; it is a bound everywhere.
+        spare: nats by which epsilon in the other order is larger, about.
         among: number of bins of the sum whose divergence that is, if these are a part of it.
+        coarser: factor of what nodes and cells may add to epsilon, or take from it.
     """
     among = among or bins
     largest, variance = max(first, second), first * first + second * second
-    upper, wider = side is Bound.PESSIMISTIC, TWO_BANDS.other if powers else 1.0
-    # a deviation that is larger by a share moves epsilon by about this times the share
-    moved = TWO_BANDS.steep * max(epsilon, TWO_BANDS.smallest)
+    upper = side is Bound.PESSIMISTIC
+    theta = first * second / variance
+    spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
+    excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
+    # deviations of the mean ratio, and of one ratio, at which either is as large as alpha
+    normal = excess * among * math.sqrt(bins / (among * spread))
+    alone = math.log1p(among * excess) / largest + 0.5 * largest
+    # a deviation that is larger by a share moves epsilon by about ``moved`` times the share, and a
+    # variance of the mean that is larger by v by ``0.5 hazard v / alpha``
+    if normal**2 <= alone**2 - 2.0 * math.log(among):
+        hazard, steep = normal**2 / excess, TWO_BANDS.steep
+    else:  # one ratio is likelier to be as large as all of the sum
+        hazard, steep = alone / (largest * excess), TWO_BANDS.steep_alone
+    moved = steep * max(epsilon, TWO_BANDS.smallest)
     moved = min(TWO_BANDS.large * largest, moved, TWO_BANDS.steepest)
     rare = min(TWO_BANDS.off_nodes * tail, 1e-6) / bins
     # nodes and cells move variances by a sixth of the square of their length, downwards by half
     half = 1.0 if upper else 2.0
-    share = half * (TWO_BANDS.nodes if upper else TWO_BANDS.nodes_below)
-    step = min(wider * math.sqrt(12.0 * share / moved), CHAINS.longest / largest)
-    theta = first * second / variance
-    spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
+    share = half * coarser * (TWO_BANDS.nodes if upper else TWO_BANDS.nodes_below)
+    share = min(share + 0.5 * spare, TWO_BANDS.other * share)
+    step = min(math.sqrt(12.0 * share / moved), CHAINS.longest / largest)
     dense = TWO_BANDS.dense * math.exp(TWO_BANDS.large * largest) / math.sqrt(spread)
     least = 1.0 if powers else min(one for one in (first, second, last) if one) / largest
     dense = (
@@ -90,11 +104,8 @@ def pair_sum(
     )
     # one small ratio decides nothing but in the order (Q, P)
     below = dense if powers or dense == math.inf else TWO_BANDS.dense
-    # of normal sums, or ratios' logarithms, a variance that is larger by v moves epsilon by about
-    # ``0.5 large v / (largest alpha (alpha - 1) among^2)``
-    excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
-    cells = 2.0 * TWO_BANDS.cells * largest * excess * (1.0 + excess) * among * bins
-    cells = min(cells / (TWO_BANDS.large * spread), half * TWO_BANDS.coarsest)
+    cells = 2.0 * coarser * TWO_BANDS.cells * (1.0 + excess) * among * bins / (hazard * spread)
+    cells = min(cells, half * TWO_BANDS.coarsest)
     # sums beyond even cells are those where the divergence is linear, or nothing
     linear = powers or epsilon <= TWO_BANDS.even_epsilon
     growth = CHAINS.far_cells
@@ -112,21 +123,23 @@ def pair_sum(
         score = _scores(largest, step, rare, below, dense)
     if upper:
         nodes, chance = largest * score, _spread(score, largest, least, TWO_BANDS.least_step * step)
+        here, there, after = (one * score for one in (first, second, last))
     else:
-        nodes, chance = _means(score, largest, powers)
-    here, there = first / largest * nodes, second / largest * nodes
+        chance = normal_cells(score)
+        here, there, after = (_log_means(score, chance, one) for one in (first, second, last))
     end = (np.exp(here - 0.5 * first**2), np.ones(1), np.ones(1))
     if last > 0.0:
-        end = (end[0], np.exp(last / largest * nodes - 0.5 * last**2), chance)
+        end = (end[0], np.exp(after - 0.5 * last**2), chance)
     if not upper:
         return _below(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
     law = _above(bins, here, there, chance, variance, end, edges, even, 0.25 * rare)
-    ratios = (min(first, second) / largest, last / largest)
-    part = sum(ratio * (1.0 - ratio) for ratio in ratios)
+    parts = (first, second, last)
+    lowered = [one / largest * (1.0 - one / largest) for one in parts]
+    # of a bin's ratio, the product of its own power of one value and the next power of another
+    part = lowered[0] + max(lowered[1:])
     part *= 0.125 * math.expm1(TWO_BANDS.least_step * step * largest) ** 2
     factor = 1.0 if powers else (1.0 + roundings(16)) / (1.0 - part)
     # means of the factors that are rounded, which nodes farther apart raise
-    parts = (first, second, last)
     mean = max(1.0, *(float(chance @ np.exp(one * score - 0.5 * one**2)) for one in parts))
     lost = beyond(bins + 1, largest, nodes) * mean * mean
     return SumLaw(
@@ -175,19 +188,16 @@ def _spread(score: Array, deviation: float, least: float, near: float) -> Array:
     return np.asarray(np.append(cells - above, 0.0) + np.append(0.0, above))
 
 
-def _means(score: Array, deviation: float, powers: bool) -> tuple[Array, Array]:
-    """Conditional means of cells of a normal value, or logarithms of those of its exponential.
+def _log_means(score: Array, chance: Array, deviation: float) -> Array:
+    """Logarithms of conditional means of ``e^(deviation x)``, x standard normal, in its cells.
 
-    Returns:
-        The means, ascending, and the cells' probabilities; tails are left out.
+    Args:
+        score: edges of the cells, ascending, shape (m + 1,).
+        chance: their probabilities, shape (m,).
+        deviation: >= 0.
     """
-    chance = normal_cells(score)
-    if powers:
-        tilted = normal_cells(score - deviation)
-        return np.log(tilted / chance) + 0.5 * deviation**2, chance
-    density = np.exp(-0.5 * score**2) / math.sqrt(2.0 * math.pi)
-    middle = -np.diff(density) / chance
-    return deviation * np.clip(middle, score[:-1], score[1:]), chance
+    tilted = normal_cells(score - deviation)
+    return np.asarray(np.log(tilted / chance) + 0.5 * deviation**2)
 
 
 def _above(

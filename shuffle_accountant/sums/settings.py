@@ -205,7 +205,7 @@ class TwoBandSettings:
     Attributes:
         nodes: what nodes may add to epsilon, nats, from above.
         nodes_below: what they may take from it, from below.
-        other: factor of steps between nodes for the order (Q, P), which seldom decides.
+        other: most that nodes may move epsilon more in the order in which it is smaller, a factor.
         cells: what cells may add to epsilon or take from it, nats.
         work: bins times cells times pairs of nodes beyond which nodes are farther apart: half a
             minute of a processor.
@@ -213,7 +213,8 @@ class TwoBandSettings:
         finest: least growth of far cells, as in `ChainSettings`, where they decide.
         even_epsilon: largest epsilon, nats, for which cells are of equal width up to where it is
             decided; beyond, as in `ChainSettings`.
-        steep: epsilon grows about with this power of the ratios' deviations where sums decide.
+        steep: epsilon grows about with this power of the ratios' deviations where sums decide,
+        steep_alone: and about with this one where one ratio decides.
         steepest: largest growth of epsilon, nats, over that of the deviations, that steps between
             nodes are chosen for.
         smallest: least epsilon, nats, that widths are chosen for.
@@ -231,15 +232,16 @@ class TwoBandSettings:
             may be left out, which the engine sets to a billionth of delta or less.
     """
 
-    nodes: float = 1.2e-3
-    nodes_below: float = 8e-4
-    other: float = 2.7
-    cells: float = 3e-4
+    nodes: float = 1.4e-3
+    nodes_below: float = 9e-4
+    other: float = 7.0
+    cells: float = 1.2e-3
     work: float = 1e11
-    coarsest: float = 0.03
+    coarsest: float = 0.04
     finest: float = 0.02
     even_epsilon: float = 2.3
-    steep: float = 4.0
+    steep: float = 2.3
+    steep_alone: float = 4.0
     steepest: float = 9.0
     smallest: float = 0.05
     dense: float = 2.5

@@ -16,6 +16,7 @@ import pytest
 from oracles.precision import MP
 
 from shuffle_accountant.numerics.budget import stress
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Array, Bound
 from shuffle_accountant.sums import chain_below, chain_cells, chain_law, pair_law
 from shuffle_accountant.sums.doubling import SumLaw
@@ -115,10 +116,71 @@ def test_values_of_two_bands_are_spread_or_replaced_by_means(
     _, here, there, chance, *_ = given
     over = float(chance @ np.exp(2.0 * (here + there))) * math.exp(-0.5 * 2.0**2) - 1.0
     assert name == ("_above" if side is Bound.PESSIMISTIC else "_below")
-    # a step is 0.08 of a deviation, or 0.2 in the order (Q, P), of a variance of 4: a sixth of its
-    # square from above and a twelfth from below, twice where two values are rounded, and far above
-    # the tails' 1e-8
+    # a step is about a tenth of a deviation, of a variance of 4: a sixth of its square from above
+    # and a twelfth from below, twice where two values are rounded, and far above the tails' 1e-8
     assert 1e-4 < (over if name == "_above" else -over) < 1.5e-2
+
+
+BANDS = pytest.mark.parametrize(
+    ("first", "second", "last"),
+    [(0.5, 0.5, 0.5), (0.9, 0.3, 0.2), (0.3, 0.9, 0.6), (1.2, 0.5, 0.0)],
+)
+
+
+@BANDS
+@pytest.mark.parametrize("powers", [False, True])
+def test_ratios_of_two_bands_from_below_have_mean_1(
+    first: float, second: float, last: float, powers: bool, asked: dict[str, tuple[Any, ...]]
+) -> None:
+    """Each power of a value is replaced by its mean in the value's cell, whatever the order."""
+    pair_law.pair_sum(
+        4, first, second, last, Bound.OPTIMISTIC, powers=powers, tail=1e-12, epsilon=1.0
+    )
+    _, here, there, chance, _, end, *_ = asked["_below"]
+    for one, size in ((here, first), (there, second)):
+        mean = float(chance @ np.exp(one - 0.5 * size**2))
+        assert 1.0 - 1e-6 < mean <= 1.0 + 1e-12  # tails are left out
+    mean = float(end[1] @ end[2] if last > 0.0 else end[1][0])
+    assert 1.0 - 1e-6 < mean <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.3, 2.0])
+def test_means_of_powers_in_cells(deviation: float) -> None:
+    """Against quadrature, far out too."""
+    score = np.array([-7.0, -6.9, -1.0, 0.0, 0.125, 2.0, 7.5, 8.0])
+    found = np.exp(pair_law._log_means(score, normal_cells(score), deviation))
+    for mean, low, high in zip(found, score[:-1], score[1:], strict=True):
+        x = MP.mpf(float(low)), MP.mpf(float(high))
+        weight = MP.quad(lambda t: MP.exp(deviation * t - t * t / 2), x)
+        usual = weight / MP.quad(lambda t: MP.exp(-t * t / 2), x)
+        # differences of two normal probabilities that are close to one another
+        assert mean == pytest.approx(float(usual), rel=1e-11)
+
+
+@BANDS
+def test_what_powers_are_lowered_by_is_made_up_for(
+    first: float, second: float, last: float, asked: dict[str, tuple[Any, ...]]
+) -> None:
+    """The factor of all values is at least what a bin's ratio is too small by, and hardly more."""
+    law = pair_law.pair_sum(
+        4, first, second, last, Bound.PESSIMISTIC, powers=False, tail=1e-12, epsilon=1.0
+    )
+    nodes = asked["_above"][1] / first
+    steps = np.diff(nodes)
+    at = int(np.argmax(steps < 1.0005 * steps.min()))
+    largest = max(first, second)
+    x = np.linspace(nodes[at], nodes[at + 1], 1001)
+    part = np.expm1(largest * (x - x[0])) / np.expm1(largest * (x[-1] - x[0]))
+    lowered = {
+        one: float(
+            np.max(1.0 - (1.0 + part * np.expm1(one * (x[-1] - x[0]))) * np.exp(one * (x[0] - x)))
+        )
+        for one in (first, second, last)
+    }
+    # a bin's ratio is a power of one value times the next power of another
+    needed = 1.0 / ((1.0 - lowered[first]) * (1.0 - max(lowered[second], lowered[last])))
+    factor = law.value[0]
+    assert needed - 1e-12 <= factor <= 1.0 + 1.2 * (needed - 1.0) + 1e-12
 
 
 @pytest.mark.parametrize("powers", [False, True])

@@ -149,12 +149,9 @@ class PairRatios(Dependent):
 
     def sums(self, side: Bound, *, users: int, width: float, tail: float) -> SumLaw:
         """Both bounds are exact but for nodes and cells."""
-        # a chain with the same covariances of neighbours shows where to look closely
-        variance = self.first * self.first + self.second * self.second
-        chain = variance, self.first * self.second / variance, 0.0
-        epsilon = _looked_at((users, *chain), users, _delta_of(tail))
         parts = (self.first, self.second, self.last)
-        return _pairs(users, *parts, side, self.order, tail, epsilon)
+        rough = _rough_of_pairs(users, *map(_few_digits, parts), _delta_of(tail))
+        return _pairs(users, *parts, side, self.order, tail, *rough)
 
 
 @lru_cache(maxsize=16)
@@ -167,6 +164,7 @@ def _pairs(
     order: bool,
     tail: float,
     epsilon: float,
+    other: float,
 ) -> SumLaw:
     def line(count: int) -> SumLaw:
         share = tail * count / bins
@@ -175,6 +173,7 @@ def _pairs(
             powers=order,
             tail=share,
             epsilon=epsilon,
+            spare=max(epsilon - other, 0.0) if order else 0.0,
             among=bins,
         )
 
@@ -292,9 +291,44 @@ def rough_epsilon(
     coarse, tail = CORRELATED.coarse * max(bins / CORRELATED.few, 1.0), 1e-4 * delta
     look = chain_sum(bins, common, theta, own, tail=tail, epsilon=1.0, coarser=coarse)
     law = power(look.law, chains, Bound.PESSIMISTIC, width=CORRELATED.loose, tail=tail)
-    mean = law.value / (bins * chains)
+    return _epsilon_of(law, bins * chains, delta)
+
+
+@lru_cache(maxsize=64)
+def _rough_of_pairs(
+    bins: int, first: float, second: float, last: float, delta: float
+) -> tuple[float, float]:
+    """Approximations of epsilon in both orders for two bands."""
+
+    def rough(epsilon: float, swapped: bool) -> float:
+        law = pair_sum(
+            *(bins, first, second, last, Bound.PESSIMISTIC),
+            powers=swapped,
+            tail=1e-4 * delta,
+            epsilon=epsilon,
+            coarser=CORRELATED.coarse_pairs,
+        )
+        return _epsilon_of(law, bins, delta, swapped)
+
+    # as if the mean ratio were normal, if that is less than a nat
+    variance = math.expm1(first * first + second * second) + 2.0 * math.expm1(first * second)
+    start = math.log1p(math.sqrt(-2.0 * math.log(delta) * variance / bins))
+    epsilon = rough(rough(min(start, 1.0), False), False)
+    return epsilon, rough(epsilon, True)
+
+
+def _few_digits(value: float) -> float:
+    """The value in six digits: both sides' roundings of one value look at the same law."""
+    return float(f"{value:.6g}")
+
+
+def _epsilon_of(law: SumLaw, bins: int, delta: float, swapped: bool = False) -> float:
+    """Epsilon of that delta in the order (P, Q), or (Q, P), if the ratios' sum has this law."""
+    mean = law.value / bins
     loss = np.log(np.maximum(mean, 1e-300))
-    low, high = 0.0, float(loss[-1])
+    if swapped:
+        loss, mean = -loss, np.ones(mean.size)
+    low, high = 0.0, float(loss.max())
     for _ in range(40):
         middle = 0.5 * (low + high)
         gain = -np.expm1(np.minimum(middle - loss, 0.0)) * mean
