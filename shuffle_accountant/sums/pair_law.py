@@ -84,9 +84,13 @@ def pair_sum(
     # a deviation that is larger by a share moves epsilon by about ``moved`` times the share, and a
     # variance of the mean that is larger by v by ``0.5 hazard v / alpha``
     if normal**2 <= alone**2 - 2.0 * math.log(among):
-        hazard, steep = normal**2 / excess, TWO_BANDS.steep
+        hazard, steep, below = normal**2 / excess, TWO_BANDS.steep, TWO_BANDS.below
     else:  # one ratio is likelier to be as large as all of the sum
-        hazard, steep = alone / (largest * excess), TWO_BANDS.steep_alone
+        hazard, steep, below = (
+            alone / (largest * excess),
+            TWO_BANDS.steep_alone,
+            TWO_BANDS.below_alone,
+        )
     moved = steep * max(epsilon, TWO_BANDS.smallest)
     moved = min(TWO_BANDS.large * largest, moved, TWO_BANDS.steepest)
     rare = min(TWO_BANDS.off_nodes * tail, 1e-6) / bins
@@ -102,8 +106,8 @@ def pair_sum(
         if least < TWO_BANDS.least_power
         else min(max(dense, TWO_BANDS.dense), TWO_BANDS.densest)
     )
-    # one small ratio decides nothing but in the order (Q, P)
-    below = dense if powers or dense == math.inf else TWO_BANDS.dense
+    if powers or dense == math.inf:  # small ratios decide
+        below = dense
     cells = 2.0 * coarser * TWO_BANDS.cells * (1.0 + excess) * among * bins / (hazard * spread)
     cells = min(cells, half * TWO_BANDS.coarsest)
     # sums beyond even cells are those where the divergence is linear, or nothing

@@ -221,6 +221,9 @@ class TwoBandSettings:
         dense: distance from the mean, in deviations, from which on steps grow with its square,
             where one ratio alone moves the sum little.
         densest: the same where one ratio decides.
+        below: distance below 0, in deviations, from which on steps grow where small ratios decide
+            nothing,
+        below_alone: and where one large ratio decides.
         large: one ratio decides if at this score it is as large as the sum's deviation, and
             about at this score.
         least_power: smaller powers are not kept between scores farther apart, as shares of nodes
@@ -246,6 +249,8 @@ class TwoBandSettings:
     smallest: float = 0.05
     dense: float = 2.5
     densest: float = 4.6
+    below: float = 1.0
+    below_alone: float = 0.5
     large: float = 5.0
     least_power: float = 0.05
     least_step: float = 1.001
