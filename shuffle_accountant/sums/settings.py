@@ -240,7 +240,7 @@ class TwoBandSettings:
     other: float = 7.0
     cells: float = 1.2e-3
     work: float = 1e11
-    coarsest: float = 0.04
+    coarsest: float = 0.03
     finest: float = 0.02
     even_epsilon: float = 2.3
     steep: float = 2.3

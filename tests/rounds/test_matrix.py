@@ -18,6 +18,7 @@ from shuffle_accountant.baselines import rdp
 from shuffle_accountant.baselines.moments import log_moments
 from shuffle_accountant.losses.base import Effort
 from shuffle_accountant.losses.dealt.correlated import ChainsBelow
+from shuffle_accountant.numerics.probabilities import normal_cells
 from shuffle_accountant.numerics.rounding import Bound
 from shuffle_accountant.reductions import matrix
 from shuffle_accountant.sums import pair_law
@@ -25,7 +26,7 @@ from shuffle_accountant.sums.chain_below import chain_below
 from shuffle_accountant.sums.chain_cells import added, entries_of
 from shuffle_accountant.sums.chain_law import chain_sum, ring_sum
 from shuffle_accountant.sums.doubling import SumLaw
-from shuffle_accountant.sums.pair_law import _means, _scores, _spread
+from shuffle_accountant.sums.pair_law import _log_means, _scores, _spread
 from shuffle_accountant.sums.settings import CHAINS_BELOW
 
 REFS = Path(__file__).resolve().parent.parent / "refs"
@@ -317,13 +318,13 @@ def test_scores_of_a_pair_are_above_and_below(deviation: float, least: float) ->
             assert float(above) >= gain - off
             mass = _spread(score, deviation, 1.0, near)
             assert float(mass @ np.maximum(alpha - sums(score, power, b, c), 0.0)) >= loss - off
-            for powers in (False, True):
-                values, mass = _means(score, deviation, powers)
-                kept = sums(values / deviation, power, b, c)
-                if powers:
-                    assert float(mass @ np.maximum(alpha - kept, 0.0)) <= loss + off
-                else:
-                    assert float(mass @ np.maximum(kept - alpha, 0.0)) <= gain + off
+            mass = normal_cells(score)
+            u, other = (
+                np.exp(_log_means(score, mass, one)) for one in (deviation, power * deviation)
+            )
+            kept = 0.3 + b * u + c * other
+            assert float(mass @ np.maximum(alpha - kept, 0.0)) <= loss + off
+            assert float(mass @ np.maximum(kept - alpha, 0.0)) <= gain + off
 
 
 @pytest.mark.parametrize("shape", [(2.0, 1.0, 0.0), (2.0, 0.05, 0.0), (1.0, 2.0, 2.0)])
