@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import shuffle_accountant as sa
 from shuffle_accountant.losses.dealt import correlated
 from shuffle_accountant.losses.dealt.correlated import (
     ChainRatios,
@@ -90,11 +91,44 @@ def test_a_line_is_cut_into_blocks_from_below_only(
         return SumLaw(count * one, one, count, 0.0, 0.0, 0.0, float(count))
 
     monkeypatch.setattr(correlated, "pair_sum", line)
-    law = correlated._pairs.__wrapped__(bins, 0.1, 0.1, 0.1, side, False, 1e-12, 1.0)
+    law = correlated._pairs.__wrapped__(bins, 0.1, 0.1, 0.1, side, False, 1e-12, 1.0, 0.5)
     whole = bins == 128 or side is Bound.PESSIMISTIC
     assert asked == ([bins] if whole else [150])
     assert law.count == bins
     assert float(law.mass @ law.value) == pytest.approx(bins, rel=1e-9)
+
+
+@pytest.mark.parametrize(("order", "spare"), [(False, 0.0), (True, 0.25)])
+def test_only_the_order_of_the_smaller_epsilon_has_some_to_spare(
+    order: bool, spare: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its nodes may be as far apart as the other order's epsilon allows."""
+    asked: list[Any] = []
+
+    def line(count: int, *_: Any, **given: Any) -> SumLaw:
+        asked.append((given["powers"], given["epsilon"], given["spare"]))
+        return SumLaw(np.full(1, float(count)), np.ones(1), count, 0.0, 0.0, 0.0, float(count))
+
+    monkeypatch.setattr(correlated, "pair_sum", line)
+    for other in (0.75, 1.25):
+        parts = 10, 0.1, 0.1, 0.1, Bound.PESSIMISTIC, order, 1e-12, 1.0
+        correlated._pairs.__wrapped__(*parts, other)
+    assert asked == [(order, 1.0, spare), (order, 1.0, 0.0)]
+
+
+@pytest.mark.parametrize(("sigma", "bins"), [(0.7, 20), (1.0, 60), (3.0, 100)])
+def test_where_to_look_is_near_epsilon(sigma: float, bins: int) -> None:
+    """Wide cells and nodes raise epsilon by a few hundredths of a nat in either order."""
+    parts = bins, *(size / sigma / math.sqrt(1.25) for size in (1.0, 0.5, 0.5))
+    forward, backward = correlated._rough_of_pairs(*parts, 1e-6)
+    assert 0.0 < backward < forward + 0.01  # much noise: both are nearly the same
+    one = sa.MatrixMechanism(coefficients=[1.0, 0.5], noise_multiplier=sigma, bins=bins)
+    exact = sa.epsilon(one, delta=1e-6)
+    assert exact.lower < forward < exact.upper + 0.06
+
+
+def test_roundings_of_a_deviation_are_looked_at_once() -> None:
+    assert correlated._few_digits(0.1) == correlated._few_digits(0.1 * (1.0 + 1e-13)) == 0.1
 
 
 def test_blocks_from_below_add_up_to_less_in_convex_order(
