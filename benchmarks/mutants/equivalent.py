@@ -253,9 +253,12 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("sums/lists.py ListedProfile._positive_parts: left out: 8 * UNIT_ROUNDOFF",),
     ),
     (
-        "It chooses the distance of nodes, those from above or those from below: a spread to nodes "
-        "and means of cells are bounds for any distance.",
-        ("sums/pair_law.py pair_sum: other side: upper",),
+        "They choose the distance of nodes and cells, those from above or those from below: a spread "
+        "to nodes and means of cells are bounds for any distance.",
+        (
+            "sums/pair_law.py pair_sum: other side: upper",
+            "sums/pair_law.py pair_sum: other side: upper #2",
+        ),
     ),
 )
 """Pairs of a proof and the ids of the mutants that it is about."""
