@@ -256,8 +256,8 @@ PROOFS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "They choose the distance of nodes and cells, those from above or those from below: a spread "
         "to nodes and means of cells are bounds for any distance.",
         (
-            "sums/pair_law.py pair_sum: other side: upper",
-            "sums/pair_law.py pair_sum: other side: upper #2",
+            "sums/pair_law.py _distances: other side: upper",
+            "sums/pair_law.py _distances: other side: upper #2",
         ),
     ),
 )

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -74,57 +75,25 @@ def pair_sum(
     """
     among = among or bins
     largest, variance = max(first, second), first * first + second * second
-    upper = side is Bound.PESSIMISTIC
-    theta = first * second / variance
-    spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
-    excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
-    # deviations of the mean ratio, and of one ratio, at which either is as large as alpha
-    normal = excess * among * math.sqrt(bins / (among * spread))
-    alone = math.log1p(among * excess) / largest + 0.5 * largest
-    # a deviation that is larger by a share moves epsilon by about ``moved`` times the share, and a
-    # variance of the mean that is larger by v by ``0.5 hazard v / alpha``
-    if normal**2 <= alone**2 - 2.0 * math.log(among):
-        hazard, steep, below = normal**2 / excess, TWO_BANDS.steep, TWO_BANDS.below
-    else:  # one ratio is likelier to be as large as all of the sum
-        hazard, steep, below = (
-            alone / (largest * excess),
-            TWO_BANDS.steep_alone,
-            TWO_BANDS.below_alone,
-        )
-    moved = steep * max(epsilon, TWO_BANDS.smallest)
-    moved = min(TWO_BANDS.large * largest, moved, TWO_BANDS.steepest)
+    theta, upper = first * second / variance, side is Bound.PESSIMISTIC
     rare = min(TWO_BANDS.off_nodes * tail, 1e-6) / bins
-    # nodes and cells move variances by a sixth of the square of their length, downwards by half
-    half = 1.0 if upper else 2.0
-    share = half * coarser * (TWO_BANDS.nodes if upper else TWO_BANDS.nodes_below)
-    share = min(share + 0.5 * spare, TWO_BANDS.other * share)
-    step = min(math.sqrt(12.0 * share / moved), CHAINS.longest / largest)
-    dense = TWO_BANDS.dense * math.exp(TWO_BANDS.large * largest) / math.sqrt(spread)
     least = 1.0 if powers else min(one for one in (first, second, last) if one) / largest
-    dense = (
-        math.inf
-        if least < TWO_BANDS.least_power
-        else min(max(dense, TWO_BANDS.dense), TWO_BANDS.densest)
-    )
-    if powers or dense == math.inf:  # small ratios decide
-        below = dense
-    cells = 2.0 * coarser * TWO_BANDS.cells * (1.0 + excess) * among * bins / (hazard * spread)
-    cells = min(cells, half * TWO_BANDS.coarsest)
     # sums beyond even cells are those where the divergence is linear, or nothing
     linear = powers or epsilon <= TWO_BANDS.even_epsilon
-    growth = CHAINS.far_cells
-    if not linear:  # else it moves epsilon by about ``0.5 large growth / (largest alpha)``
-        finer = 2.0 * TWO_BANDS.cells * largest * (1.0 + excess) / TWO_BANDS.large
-        growth = min(max(finer, TWO_BANDS.finest), growth)
+    apart = _distances(
+        (bins, among), (first, second, least), upper, powers, linear, epsilon, spare, coarser
+    )
+    step = apart.step
     most_even = TWO_BANDS.even_epsilon if linear else CHAINS.even_epsilon
     near, widest = even_range(among, epsilon, powers, most_even)
-    score = _scores(largest, step, rare, below, dense)
+    score = _scores(largest, step, rare, apart.below, apart.dense)
     most = math.exp(float(score[-1]) * (first + second) - 0.5 * variance)
-    edges, even = sum_edges(bins, variance, theta, 0.0, cells, near, most, widest, growth)
+    cells = apart.cells, near, most, widest, apart.growth
+    edges, even = sum_edges(bins, variance, theta, 0.0, *cells)
     over = bins * edges.size * score.size**2 / TWO_BANDS.work
     if over > 1.0:
         step = min(step * math.sqrt(over), CHAINS.longest / largest)
-        score = _scores(largest, step, rare, below, dense)
+        score = _scores(largest, step, rare, apart.below, apart.dense)
     if upper:
         nodes, chance = largest * score, _spread(score, largest, least, TWO_BANDS.least_step * step)
         here, there, after = (one * score for one in (first, second, last))
@@ -154,6 +123,85 @@ def pair_sum(
         lost=(law.lost + lost) * (1.0 + roundings(4)),
         moved=law.moved + roundings(2),
         reach=law.reach * factor,
+    )
+
+
+@dataclass(frozen=True)
+class _Distances:
+    """Distances of nodes and of cells.
+
+    Attributes:
+        step: least distance of nodes, in deviations.
+        below: distance from 0 down to which nodes are a step apart, in deviations.
+        dense: distance from the larger mean up to which they are, in deviations.
+        cells: part of the sum's variance that its cells may add.
+        growth: growth of far cells in width, over their distance from the last even one.
+    """
+
+    step: float
+    below: float
+    dense: float
+    cells: float
+    growth: float
+
+
+def _distances(
+    counts: tuple[int, int],
+    parts: tuple[float, float, float],
+    upper: bool,
+    powers: bool,
+    linear: bool,
+    epsilon: float,
+    spare: float,
+    coarser: float,
+) -> _Distances:
+    """Distances at which nodes and cells move epsilon by as much as `TWO_BANDS` states.
+
+    Args:
+        counts: numbers of bins, of the sum and of all.
+        parts: deviations of a bin's two parts, and the least power over the largest one.
+        upper: whether for a bound from above.
+        powers: whether for the order (Q, P).
+        linear: whether even cells reach as far as the divergence is not linear.
+        epsilon: nats about which the divergence is to be tight.
+        spare: nats by which epsilon in the other order is larger, about.
+        coarser: factor of what nodes and cells may add to epsilon, or take from it.
+    """
+    (bins, among), (first, second, least) = counts, parts
+    largest, variance = max(first, second), first * first + second * second
+    spread = bins * (math.expm1(variance) + 2.0 * math.expm1(first * second))
+    excess = math.expm1(min(max(epsilon, TWO_BANDS.smallest), 100.0))
+    # deviations of the mean ratio, and of one ratio, at which either is as large as alpha
+    normal = excess * among * math.sqrt(bins / (among * spread))
+    alone = math.log1p(among * excess) / largest + 0.5 * largest
+    # a deviation that is larger by a share moves epsilon by about ``moved`` times the share, and a
+    # variance of the mean that is larger by v by ``0.5 hazard v / alpha``
+    if normal**2 <= alone**2 - 2.0 * math.log(among):
+        hazard, steep, below = normal**2 / excess, TWO_BANDS.steep, TWO_BANDS.below
+    else:  # one ratio is likelier to be as large as all of the sum
+        hazard, steep = alone / (largest * excess), TWO_BANDS.steep_alone
+        below = TWO_BANDS.below_alone
+    moved = steep * max(epsilon, TWO_BANDS.smallest)
+    moved = min(TWO_BANDS.large * largest, moved, TWO_BANDS.steepest)
+    # nodes and cells move variances by a sixth of the square of their length, downwards by half
+    half = 1.0 if upper else 2.0
+    share = half * coarser * (TWO_BANDS.nodes if upper else TWO_BANDS.nodes_below)
+    share = min(share + 0.5 * spare, TWO_BANDS.other * share)
+    dense = TWO_BANDS.dense * math.exp(TWO_BANDS.large * largest) / math.sqrt(spread)
+    dense = min(max(dense, TWO_BANDS.dense), TWO_BANDS.densest)
+    if least < TWO_BANDS.least_power:
+        dense = math.inf
+    cells = 2.0 * coarser * TWO_BANDS.cells * (1.0 + excess) * among * bins / (hazard * spread)
+    growth = CHAINS.far_cells
+    if not linear:  # far cells move epsilon by about ``0.5 large growth / (largest alpha)``
+        finer = 2.0 * TWO_BANDS.cells * largest * (1.0 + excess) / TWO_BANDS.large
+        growth = min(max(finer, TWO_BANDS.finest), growth)
+    return _Distances(
+        step=min(math.sqrt(12.0 * share / moved), CHAINS.longest / largest),
+        below=dense if powers or dense == math.inf else below,  # small ratios may decide
+        dense=dense,
+        cells=min(cells, half * TWO_BANDS.coarsest),
+        growth=growth,
     )
 
 
