@@ -162,6 +162,12 @@ RARE = [
     [3.2448865816547823e-10, 0.9999999996755113],
     [9.936007572264316e-10, 0.9999999990063992],
 ]
+ALL_BUT_EQUAL = [
+    [[0.375, 0.625, 5.8775623652043464e-27], [0.375, 0.625, 3.378601681623016e-137]],
+    [[0.5, 0.5, 1e-40], [0.5, 0.5, 1e-60], [0.5, 0.5, 1e-30]],
+    [[0.1, 0.1, 0.1, 0.7, 2e-33, 2e-33], [0.1, 0.1, 0.1, 0.7, 1e-90, 1e-90]],
+    [[0.5, 0.5, 0.0], [0.5, 0.5, 1e-18]],
+]
 
 
 def told(call: Any) -> Any:
@@ -250,6 +256,25 @@ def test_delta_near_eps0(channel: list[list[float]], users: int, reduction: str)
             if a != b:
                 real = known.dataset(a, b, (c,) * (users - 1)).divergence(epsilon)
                 assert real.may_stay_below(answer.upper)
+
+
+@pytest.mark.parametrize("channel", ALL_BUT_EQUAL)
+@pytest.mark.parametrize("users", [1, 2, 3, 5])
+@pytest.mark.parametrize("reduction", ["auto", "blanket"])
+def test_inputs_that_differ_by_less_than_a_rounding(
+    channel: list[list[float]], users: int, reduction: str
+) -> None:
+    """What their blanket leaves is less than what its sum is rounded by, and may decide delta."""
+    known = rational.Channel.of_floats(channel)
+    randomizer = sa.DiscreteRandomizer(channel)
+    one = sa.ShuffleRound(randomizer, users=users, reduction=reduction)
+    ratios = {row[-1] / other[-1] for row in channel for other in channel if other[-1] > 0.0}
+    for epsilon in {0.0, *(math.log(ratio) - 1e-5 for ratio in ratios if ratio > 1.0)}:
+        answer = told(lambda e=epsilon: sa.delta(one, epsilon=e))
+        for a, b, c in itertools.product(known.inputs, repeat=3):
+            if a != b:
+                real = known.dataset(a, b, (c,) * (users - 1)).divergence(epsilon)
+                assert real.may_stay_below(answer.upper), (epsilon, a, b, c)
 
 
 @pytest.mark.parametrize("delta", [1e-3, 0.4, 0.5, 0.6, 1e-300])
