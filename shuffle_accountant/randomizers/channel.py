@@ -94,6 +94,15 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
         """Probability that a message is a draw from the blanket: the sum of the columns' minima."""
         return min(math.fsum(self.channel.min(axis=0).tolist()), 1.0)
 
+    @cached_property
+    def blank_mass(self) -> float:
+        """Largest probability that an input's message is no draw from the blanket.
+
+        Rounded once: rows add up to 1 but for their rounding, which may be more than this.
+        """
+        shared = (-self.channel.min(axis=0)).tolist()
+        return max(math.fsum([*row, *shared]) for row in self.channel.tolist())
+
     def classes(self, inputs: Sequence[int]) -> Array:
         """The columns at the inputs asked for, equal ones together.
 

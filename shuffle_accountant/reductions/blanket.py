@@ -21,8 +21,9 @@ from shuffle_accountant.losses.base import Effort, PrivacyLoss
 from shuffle_accountant.losses.decoy_counts import Decoys, NumberOfClones
 from shuffle_accountant.losses.two_letters.binary import BinaryLoss
 from shuffle_accountant.losses.two_letters.mixed_responses import NumberOfMixedResponses
-from shuffle_accountant.numerics.rounding import Array, Bound, lowered, raised, roundings
+from shuffle_accountant.numerics.rounding import Array, Bound, roundings
 from shuffle_accountant.randomizers.base import ConcreteRandomizer, FiniteRandomizer, Mixture
+from shuffle_accountant.randomizers.channel import ChannelRandomizer
 from shuffle_accountant.randomizers.continuous import ContinuousRandomizer
 from shuffle_accountant.reductions.base import DensitiesAmongDecoys, Reduction, TargetAmongDecoys
 from shuffle_accountant.reductions.clones import clones
@@ -92,13 +93,13 @@ def _response(mixture: Mixture, eps0: float, users: int) -> Reduction:
 
 
 def _finite(randomizer: FiniteRandomizer, users: int) -> Reduction:
-    laws = [randomizer.classes(inputs) for inputs in randomizer.input_pairs()]
-    # rows add up to 1 but for their rounding, which may be far more than what their minima leave
-    least = max(_rest(row, law[-1]) for law in laws for row in law[:-1])
-    pairs = [
-        _among_blanks(first, second, shared, randomizer.eps0, least)
-        for first, second, shared in laws
-    ]
+    pairs, blank = [], None
+    if users > 1 and isinstance(randomizer, ChannelRandomizer):
+        # rows add up to 1 but for their rounding, which may be far more than their minima leave
+        blank = randomizer.blank_mass
+    for inputs in randomizer.input_pairs():
+        first, second, shared = randomizer.classes(inputs)
+        pairs.append(_among_blanks(first, second, shared, randomizer.eps0, blank))
     worst = max(pairs, key=lambda pair: pair.spread)
     p0, p1, q = (tuple(law.tolist()) for law in (worst.p0, worst.p1, worst.q))
     decoys = TargetAmongDecoys(p0, p1, q, n=users)
@@ -130,19 +131,13 @@ def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
 
 
 def _among_blanks(
-    p0: Array, p1: Array, blanket: Array, eps0: float = math.inf, least: float = 0.0
+    p0: Array, p1: Array, blanket: Array, eps0: float = math.inf, blank: float | None = None
 ) -> MessagePair:
-    """The pair among decoys that send the blanket, or else a blank: that at least so often."""
-    # rounded once, so that its relative error is that of the blanket's masses
-    blank = max(math.fsum([1.0, *(-blanket).tolist()]), least)
+    """The pair among decoys that send the blanket, or else a blank: what is left of 1, or given."""
+    if blank is None:
+        # rounded once, so that its relative error is that of the blanket's masses
+        blank = max(math.fsum([1.0, *(-blanket).tolist()]), 0.0)
     return MessagePair(np.append(p0, 0.0), np.append(p1, 0.0), np.append(blanket, blank), eps0)
-
-
-def _rest(row: Array, shared: Array) -> float:
-    """Upper bound of an input's probability of messages that are no draws from the blanket."""
-    apart = row > shared
-    row, shared = raised(row[apart], roundings(2)), lowered(shared[apart], roundings(2))
-    return math.fsum([*row.tolist(), *(-shared).tolist()]) * (1.0 + roundings(2))
 
 
 def _blanket(shared: Array, off: Array) -> Array:

@@ -302,9 +302,9 @@ class Channel:
 
     @cached_property
     def blanket(self) -> tuple[int, ...]:
-        """What decoys send: the columns' minima, and nothing else."""
+        """What decoys send: the columns' minima, or nothing, with what they leave of a row."""
         common = tuple(min(column) for column in zip(*self.rows, strict=True))
-        return (*common, max(self.denominator - sum(common), 0))
+        return (*common, max(sum(row) for row in self.rows) - sum(common))
 
     def _kept(self, key: object, pair: Pair) -> Pair:
         self._pairs[key] = pair
