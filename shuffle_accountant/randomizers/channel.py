@@ -96,12 +96,12 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
 
     @cached_property
     def blank_mass(self) -> float:
-        """Largest probability that an input's message is no draw from the blanket.
+        """What the blanket leaves of 1, or of a row of a larger sum, rounded once.
 
-        Rounded once: rows add up to 1 but for their rounding, which may be more than this.
+        Rows add up to 1 but for their rounding, which may be far more than what is left of them.
         """
         shared = (-self.channel.min(axis=0)).tolist()
-        return max(math.fsum([*row, *shared]) for row in self.channel.tolist())
+        return max(math.fsum([*row, *shared]) for row in ([1.0], *self.channel.tolist()))
 
     def classes(self, inputs: Sequence[int]) -> Array:
         """The columns at the inputs asked for, equal ones together.

@@ -137,7 +137,9 @@ def _among_blanks(
     if blank is None:
         # rounded once, so that its relative error is that of the blanket's masses
         blank = max(math.fsum([1.0, *(-blanket).tolist()]), 0.0)
-    return MessagePair(np.append(p0, 0.0), np.append(p1, 0.0), np.append(blanket, blank), eps0)
+    q = np.append(blanket, blank)
+    q /= max(math.fsum(q.tolist()), 1.0)
+    return MessagePair(np.append(p0, 0.0), np.append(p1, 0.0), q, eps0)
 
 
 def _blanket(shared: Array, off: Array) -> Array:

@@ -302,9 +302,9 @@ class Channel:
 
     @cached_property
     def blanket(self) -> tuple[int, ...]:
-        """What decoys send: the columns' minima, or nothing, with what they leave of a row."""
+        """What decoys send, of their sum: the minima, or what is left of 1 or of a larger row."""
         common = tuple(min(column) for column in zip(*self.rows, strict=True))
-        return (*common, max(sum(row) for row in self.rows) - sum(common))
+        return (*common, max(self.denominator, *map(sum, self.rows)) - sum(common))
 
     def _kept(self, key: object, pair: Pair) -> Pair:
         self._pairs[key] = pair
@@ -359,7 +359,7 @@ class Channel:
         if key in self._pairs:
             return self._pairs[key]
         crowd = _crowd(self.blanket, users - 1)
-        down = self.denominator**users
+        down = self.denominator * sum(self.blanket) ** (users - 1)
         doubt = 2 * users * (len(self.blanket) + 1) * self.doubt
         rows = self.rows
         return self._kept(key, among(rows[first], rows[second], crowd, down, doubt))
