@@ -340,9 +340,12 @@ class CombinedSettings:
 
     Attributes:
         most_cells: largest number of cells of a sum: direct convolution is quadratic in them.
+        limited: a mixture's accuracy is limited if that of parts with this probability is: a finer
+            grid would not help it.
     """
 
     most_cells: int = 4096
+    limited: float = 0.1
 
 
 COMBINED = CombinedSettings()

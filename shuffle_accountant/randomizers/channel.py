@@ -96,9 +96,10 @@ class ChannelRandomizer(RunsOnInputs, Frequencies, FiniteRandomizer):
 
     @cached_property
     def blank_mass(self) -> float:
-        """What the blanket leaves of 1, or of a row of a larger sum, rounded once.
+        """Probability that a message is no draw from the blanket, rounded once.
 
-        Rows add up to 1 but for their rounding, which may be far more than what is left of them.
+        Rows add up to 1 but for their rounding, which may be far more than this probability: it is
+        taken from the row of the largest sum if that is above 1.
         """
         shared = (-self.channel.min(axis=0)).tolist()
         return max(math.fsum([*row, *shared]) for row in ([1.0], *self.channel.tolist()))

@@ -133,7 +133,10 @@ def _continuous(randomizer: ContinuousRandomizer, users: int) -> Reduction:
 def _among_blanks(
     p0: Array, p1: Array, blanket: Array, eps0: float = math.inf, blank: float | None = None
 ) -> MessagePair:
-    """The pair among decoys that send the blanket, or else a blank: what is left of 1, or given."""
+    """The pair among decoys that send a draw from the blanket or, with a probability, a blank.
+
+    By default ``blank``, that probability, is 1 less the blanket's mass.
+    """
     if blank is None:
         # rounded once, so that its relative error is that of the blanket's masses
         blank = max(math.fsum([1.0, *(-blanket).tolist()]), 0.0)

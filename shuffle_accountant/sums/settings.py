@@ -205,7 +205,8 @@ class TwoBandSettings:
     Attributes:
         nodes: what nodes may add to epsilon, nats, from above.
         nodes_below: what they may take from it, from below.
-        other: most that nodes may move epsilon more in the order in which it is smaller, a factor.
+        other: in the order with the smaller epsilon nodes may move it by this many times as much,
+            at most.
         cells: what cells may add to epsilon or take from it, nats.
         work: bins times cells times pairs of nodes beyond which nodes are farther apart: half a
             minute of a processor.
@@ -213,17 +214,17 @@ class TwoBandSettings:
         finest: least growth of far cells, as in `ChainSettings`, where they decide.
         even_epsilon: largest epsilon, nats, for which cells are of equal width up to where it is
             decided; beyond, as in `ChainSettings`.
-        steep: epsilon grows about with this power of the ratios' deviations where sums decide,
-        steep_alone: and about with this one where one ratio decides.
+        steep: epsilon grows about with this power of the ratios' deviations where sums decide.
+        steep_alone: the same power where one ratio decides.
         steepest: largest growth of epsilon, nats, over that of the deviations, that steps between
             nodes are chosen for.
         smallest: least epsilon, nats, that widths are chosen for.
         dense: distance from the mean, in deviations, from which on steps grow with its square,
             where one ratio alone moves the sum little.
         densest: the same where one ratio decides.
-        below: distance below 0, in deviations, from which on steps grow where small ratios decide
-            nothing,
-        below_alone: and where one large ratio decides.
+        below: distance below 0, in deviations, from which on steps between nodes grow in the order
+            (P, Q) where sums decide.
+        below_alone: the same distance where one ratio decides.
         large: one ratio decides if at this score it is as large as the sum's deviation, and
             about at this score.
         least_power: smaller powers are not kept between scores farther apart, as shares of nodes

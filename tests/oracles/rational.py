@@ -302,7 +302,7 @@ class Channel:
 
     @cached_property
     def blanket(self) -> tuple[int, ...]:
-        """What decoys send, of their sum: the minima, or what is left of 1 or of a larger row."""
+        """What decoys send: the columns' minima, and the rest of 1 or of the largest row sum."""
         common = tuple(min(column) for column in zip(*self.rows, strict=True))
         return (*common, max(self.denominator, *map(sum, self.rows)) - sum(common))
 

@@ -17,6 +17,7 @@ from shuffle_accountant.losses.base import (
     SymmetricLoss,
     way_of,
 )
+from shuffle_accountant.losses.settings import COMBINED
 from shuffle_accountant.losses.two_letters.atoms import CellSums, HalfAtoms
 from shuffle_accountant.numerics.budget import rounded
 from shuffle_accountant.numerics.rounding import (
@@ -90,7 +91,7 @@ class PatternsLoss:
             truncated=sum(weight * atoms.truncated for weight, atoms in every),
             round_off=max(atoms.round_off for _, atoms in every) + of_each,
             loss_error=max(atoms.loss_error for _, atoms in every),
-            limited=sum(weight * atoms.limited for weight, atoms in every) > 0.1,
+            limited=sum(weight * atoms.limited for weight, atoms in every) > COMBINED.limited,
         )
 
 
@@ -189,7 +190,7 @@ class MixtureLoss(SymmetricLoss):
                 sums.loss_error,
                 *(float(half.loss_error.max(initial=0.0)) for half in (gains, losses)),
             ),
-            limited=sums.limited > 0.1,
+            limited=sums.limited > COMBINED.limited,
         )
 
 
@@ -205,7 +206,7 @@ class _Sums:
         # masses and losses of the atoms that are not merged in cells
         self.far: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros(0))]
         self.harmless = self.infinite = self.truncated = self.round_off = self.loss_error = 0.0
-        self.limited = 0.0  # probability of pairs that are
+        self.limited = 0.0  # probability of the limited pairs
 
     def add(self, weight: float, atoms: PldAtoms) -> None:
         """Add a pair."""
